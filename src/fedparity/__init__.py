@@ -1,0 +1,1 @@
+"""Fair federated learning for clients that come and go."""

@@ -1,0 +1,43 @@
+"""Every error a user can meet, in one tree.
+
+    FedparityError
+    ├── ConfigError     a value given by the caller breaks a rule (argument, component, spec key)
+    ├── InputError      a file given by the caller cannot be read as what it should be
+    ├── OutputError     a result cannot be written where the caller wants it
+    └── RoundError      an engine and a coordinator disagree about a round
+
+A message names the value, the rule and the fix, in one line: it is what the command line prints.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FedparityError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class ConfigError(FedparityError):
+    """A value given by the caller breaks a rule."""
+
+
+class InputError(FedparityError):
+    """A file given by the caller cannot be read as what it should be."""
+
+
+class OutputError(FedparityError):
+    """A result cannot be written where the caller wants it."""
+
+
+class RoundError(FedparityError):
+    """An engine and a coordinator disagree about a round."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a name that is not in a table, with the nearest one that is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" did you mean {near[0]!r}?" if near else ""
+    return ConfigError(f"unknown {kind} {name!r};{hint} known: {', '.join(names)}")

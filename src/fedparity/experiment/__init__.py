@@ -1,0 +1,1 @@
+"""Whole experiments: comparisons, logs, results."""

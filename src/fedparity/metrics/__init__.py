@@ -1,0 +1,1 @@
+"""What it did to whom, and what could not have been fairer."""

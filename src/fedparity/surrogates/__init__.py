@@ -1,0 +1,1 @@
+"""Who stands in for those that are not there."""

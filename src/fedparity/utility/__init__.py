@@ -1,0 +1,1 @@
+"""What taking part was worth: one file a rule."""

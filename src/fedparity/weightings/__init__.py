@@ -1,0 +1,1 @@
+"""How much each row counts: one file a rule."""
