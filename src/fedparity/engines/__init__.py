@@ -1,1 +1,7 @@
-"""How a plan is carried out."""
+"""How a plan is carried out: three answers to the same three methods."""
+
+from fedparity.engines.inprocess import InProcess
+from fedparity.engines.intermittent import Intermittent
+from fedparity.engines.rollcall import RollCall
+
+__all__ = ["InProcess", "Intermittent", "RollCall"]

@@ -1,1 +1,6 @@
 """What a client does with a model."""
+
+from fedparity.tasks.logistic import Logistic
+from fedparity.tasks.quadratic import Quadratic
+
+__all__ = ["Logistic", "Quadratic"]

@@ -1,1 +1,14 @@
-"""What taking part was worth: one file a rule."""
+"""What taking part was worth: one file a rule, one line each in `UTILITIES`; a comparison uses one rule for all."""
+
+from typing import Any
+
+from fedparity.protocols import Utility
+from fedparity.table import Table
+from fedparity.utility.global_drop import AccuracyGain, GlobalLossDrop
+from fedparity.utility.loss_drop import LossDrop
+
+UTILITIES: Table[Utility[Any]] = Table(
+    "utility", {"loss_drop": LossDrop, "global_loss_drop": GlobalLossDrop, "accuracy_gain": AccuracyGain}
+)
+
+__all__ = ["UTILITIES", "AccuracyGain", "GlobalLossDrop", "LossDrop"]

@@ -1,0 +1,41 @@
+"""A trace laid over any engine: clients come and go as it says, and some leave in the middle of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedparity.errors import ConfigError
+from fedparity.protocols import Engine
+from fedparity.trace import Trace
+from fedparity.types import ClientReport, Cohort, Evals, Ids, RoundPlan, Vector
+
+LEFT = "left before the round's end"
+
+
+@dataclass(frozen=True, slots=True)
+class Intermittent:
+    """`engine`, seen through `trace`: only who is online can be asked, only who stays can report."""
+
+    engine: Engine
+    trace: Trace
+
+    def available(self, round: int) -> Ids:
+        """Who is online in both the trace and the engine."""
+        if round >= self.trace.num_rounds:
+            raise ConfigError(f"round {round} is beyond this trace of {self.trace.num_rounds} rounds; lower rounds")
+        return np.intersect1d(self.trace.online(round), self.engine.available(round), assume_unique=True)
+
+    def train(self, plan: RoundPlan) -> Iterable[ClientReport]:
+        """Train those who stay; the others send a failure signal."""
+        asked = plan.cohort
+        stays = np.isin(asked.clients, self.trace.staying(plan.round), assume_unique=True)
+        yield from (ClientReport(int(client), failure=LEFT) for client in asked.clients[~stays])
+        kept = Cohort(asked.clients[stays], asked.probs[stays], asked.design, asked.wasted)
+        yield from self.engine.train(replace(plan, cohort=kept))
+
+    def evaluate(self, params: Vector, clients: Ids) -> Evals:
+        """As the engine does."""
+        return self.engine.evaluate(params, clients)

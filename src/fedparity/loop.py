@@ -1,0 +1,71 @@
+"""The only loop: who is there, whom to ask, what came back, write it down.
+
+Methods compared run side by side on one engine, hence on one availability: each has its own model, ledger and counts
+(Algorithm 1 of the paper, whose fair and vanilla branches are two coordinators here).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fedparity import checks
+from fedparity.coordinator import Coordinator, State
+from fedparity.protocols import Engine, Observer
+from fedparity.types import Vector
+
+
+def run(
+    coordinator: Coordinator,
+    engine: Engine,
+    rounds: int,
+    *,
+    params: Vector | None = None,
+    num_clients: int | None = None,
+    state: State | None = None,
+    observers: Sequence[Observer] = (),
+    method: str = "",
+) -> State:
+    """Carry one method through `rounds` rounds; a given `state` is continued where it stands.
+
+    A new run needs `num_clients` and, unless it is bookkeeping only, the first model `params`.
+    """
+    states = None if state is None else {method: state}
+    done = run_side_by_side(
+        {method: coordinator},
+        engine,
+        rounds,
+        params=params,
+        num_clients=num_clients,
+        states=states,
+        observers=observers,
+    )
+    return done[method]
+
+
+def run_side_by_side(
+    methods: Mapping[str, Coordinator],
+    engine: Engine,
+    rounds: int,
+    *,
+    params: Vector | None = None,
+    num_clients: int | None = None,
+    states: Mapping[str, State] | None = None,
+    observers: Sequence[Observer] = (),
+) -> dict[str, State]:
+    """Carry several methods through the same rounds of the same availability."""
+    checks.at_least("rounds", rounds, 1)
+    now: dict[str, State] = dict(states or {})
+    for name, coordinator in methods.items():
+        if name not in now:
+            now[name] = coordinator.init(num_clients or 0, params)
+    for t in range(min(state.round for state in now.values()), rounds):
+        available = engine.available(t)
+        for name, coordinator in methods.items():
+            if now[name].round != t:
+                continue
+            plan, state = coordinator.plan(now[name], available, rounds_left=rounds - 1 - t)
+            record, state = coordinator.absorb(state, plan, engine.train(plan), engine.evaluate)
+            now[name] = state
+            for observer in observers:
+                observer.on_round(name, record, state.ledger, state.params)
+    return now

@@ -1,0 +1,72 @@
+"""Three ways to pick from the available, each with inclusion probabilities that are known exactly.
+
+`lowest` ranks and breaks ties at the boundary by lot; `proportional` draws a fixed number with probabilities
+min(1, c w_k) (water-filled) by systematic sampling in random order (Madow 1949); `with_replacement` draws
+independently and keeps the distinct ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedparity.types import Cohort, FloatArray, Ids
+
+
+def everybody(clients: Ids) -> Cohort:
+    """All of them: there are no more than slots."""
+    return Cohort(clients, np.ones(len(clients)), "deterministic")
+
+
+def lowest(clients: Ids, keys: FloatArray, count: int, rng: np.random.Generator) -> Cohort:
+    """The `count` clients with the lowest keys; equal keys at the boundary are drawn by lot."""
+    if count >= len(clients):
+        return everybody(clients)
+    if count <= 0:
+        return everybody(clients[:0])
+    boundary = np.partition(keys, count - 1)[count - 1]
+    sure, tied = np.flatnonzero(keys < boundary), np.flatnonzero(keys == boundary)
+    places = count - len(sure)
+    picked = np.concatenate([sure, rng.choice(tied, places, replace=False, shuffle=False)])
+    probs = np.concatenate([np.ones(len(sure)), np.full(places, places / len(tied))])
+    order = np.argsort(picked)
+    return Cohort(clients[picked[order]], probs[order], "deterministic" if places == len(tied) else "exact")
+
+
+def inclusion_probabilities(weights: FloatArray, count: int) -> FloatArray:
+    """min(1, c w_k) with c such that they sum to `count` (water-filling)."""
+    probs = np.empty(len(weights))
+    loose = np.ones(len(weights), dtype=np.bool_)
+    while True:
+        probs[loose] = weights[loose] * ((count - np.count_nonzero(~loose)) / weights[loose].sum())
+        full = loose & (probs >= 1)
+        if not full.any():
+            return probs
+        probs[full] = 1.0
+        loose &= ~full
+
+
+def proportional(clients: Ids, weights: FloatArray, count: int, rng: np.random.Generator) -> Cohort:
+    """`count` distinct clients, each included with probability min(1, c w_k)."""
+    if count >= len(clients):
+        return everybody(clients)
+    if count <= 0:
+        return everybody(clients[:0])
+    probs = inclusion_probabilities(weights, count)
+    sure = np.flatnonzero(probs == 1)
+    loose = rng.permutation(np.flatnonzero(probs < 1))
+    places = count - len(sure)
+    edges = np.cumsum(probs[loose])
+    # Rounding leaves the last edge a hair off `places`; scaling it there keeps the number drawn fixed.
+    points = (np.arange(places) + rng.random()) * (edges[-1] / places) if places else np.empty(0)
+    hits = loose[np.minimum(np.searchsorted(edges, points, side="right"), len(loose) - 1)]
+    picked = np.sort(np.concatenate([sure, hits]))
+    return Cohort(clients[picked], probs[picked], "exact")
+
+
+def with_replacement(clients: Ids, weights: FloatArray, count: int, rng: np.random.Generator) -> Cohort:
+    """The distinct clients among `count` independent draws: P(included) = 1 - (1 - q_k)^count."""
+    if not len(clients) or count <= 0:
+        return everybody(clients[:0])
+    share = weights / weights.sum()
+    picked = np.unique(np.searchsorted(np.cumsum(share)[:-1], rng.random(count), side="right"))
+    return Cohort(clients[picked], -np.expm1(count * np.log1p(-share[picked])), "exact")

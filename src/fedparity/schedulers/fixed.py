@@ -1,0 +1,29 @@
+"""A given schedule, replayed: an oracle's witness, a log, a test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedparity.schedulers.draws import everybody
+from fedparity.types import Cohort, Ids, RoundView
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Asks whom a given schedule names in each round, if they are there."""
+
+    schedule: Sequence[Ids] = field(default=(), metadata={"settable": False})
+    """The ids to ask, round by round; nobody after its end. Only from Python: `Fixed(frontier(trace, m).schedule)`."""
+
+    def init(self, num_clients: int) -> None:
+        """No memory."""
+
+    def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
+        """Those of this round's entry that are available, up to the cohort."""
+        wanted = self.schedule[view.round] if view.round < len(self.schedule) else np.empty(0, np.int64)
+        there = np.intersect1d(wanted, view.available)[: view.cohort]
+        cohort = everybody(there)
+        return Cohort(cohort.clients, cohort.probs, cohort.design, wasted=len(wanted) - len(there)), state

@@ -1,0 +1,63 @@
+"""Reactive weights (Theorem 2 and section 3.2 of the paper): inverse availability times missed rounds.
+
+    p_k(t) = alpha / (pi_k + eps) * (1 + lam * missed_k(t))
+
+The paper leaves two things open, so both are named. `missed`: rounds *offline* so far (Theorem 2), rounds
+*since_selected* (the authors' code), or rounds *not_selected*. `draw`: *sample* with chances proportional to p_k (Lemma
+2) or take the *top* m (section 3.2). With `offline` and `top` a score never falls when its client is chosen: the least
+fair reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedparity import checks
+from fedparity.errors import ConfigError
+from fedparity.schedulers.draws import lowest, proportional
+from fedparity.schedulers.inverse import CUP
+from fedparity.types import Cohort, FloatArray, RoundView
+
+
+@dataclass(frozen=True, slots=True)
+class Reactive:
+    """Inverse availability times (1 + lam x missed rounds) (Theorem 2)."""
+
+    missed: Literal["offline", "since_selected", "not_selected"] = "offline"
+    draw: Literal["sample", "top"] = "top"
+    lam: float = 0.7
+    eps: float = 1e-3
+    alpha: tuple[float, ...] = (1.0,)
+    """One number for all clients, or one a client."""
+    reference: ClassVar[str] = CUP
+
+    def __post_init__(self) -> None:
+        checks.not_negative("lam", self.lam)
+        checks.positive("eps", self.eps)
+        for value in self.alpha:
+            checks.positive("alpha", value)
+
+    def init(self, num_clients: int) -> None:
+        """No memory of its own: the ledger has it all."""
+        if len(self.alpha) not in (1, num_clients):
+            raise ConfigError(f"alpha has {len(self.alpha)} numbers but there are {num_clients} clients; give 1 or all")
+
+    def missed_rounds(self, view: RoundView) -> FloatArray:
+        """missed_k(t) of the available clients, in the chosen reading."""
+        ledger, ids = view.ledger, view.available
+        if self.missed == "offline":
+            return (ledger.rounds - ledger.online[ids]).astype(np.float64)
+        if self.missed == "since_selected":
+            return (view.round - 1 - ledger.last_selected[ids]).astype(np.float64)
+        return (ledger.rounds - ledger.selected[ids]).astype(np.float64)
+
+    def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
+        """Sample by p_k, or take the largest."""
+        alpha = np.array(self.alpha)[view.available if len(self.alpha) > 1 else 0]
+        weight = alpha / (view.pi + self.eps) * (1 + self.lam * self.missed_rounds(view))
+        if self.draw == "sample":
+            return proportional(view.available, weight, view.cohort, rng), state
+        return lowest(view.available, -weight, view.cohort, rng), state

@@ -1,0 +1,50 @@
+"""Taking turns: the simplest schedulers that close the loop on what was already given.
+
+round_robin:   the next m available clients in order of their number, going round
+least_served:  the m available clients with the fewest selections, the rarer first among equals
+               (FedGS with alpha = 0; the simplest strong baseline)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedparity.schedulers.draws import lowest
+from fedparity.types import Cohort, RoundView
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobin:
+    """The next available clients in order of their number."""
+
+    def init(self, num_clients: int) -> int:
+        """The number to go on from."""
+        return 0
+
+    def select(self, state: int, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, int]:
+        """The m available clients from number `state` on, going round."""
+        online = view.available
+        count = min(view.cohort, len(online))
+        if not count:
+            return Cohort(online[:0], np.empty(0), "deterministic"), state
+        places = (np.searchsorted(online, state) + np.arange(count)) % len(online)
+        return Cohort(online[np.sort(places)], np.ones(count), "deterministic"), int(online[places[-1]]) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class LeastServed:
+    """The fewest selections first, the rarer client first among equals."""
+
+    reference: ClassVar[str] = "Wang et al., FedGS: Federated Graph-Based Sampling, AAAI 2023 (alpha = 0)"
+
+    def init(self, num_clients: int) -> None:
+        """No memory of its own: the ledger has it all."""
+
+    def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
+        """Rank by (selections, estimated availability)."""
+        # pi <= 1, so half of it never outweighs a whole selection.
+        keys = view.ledger.selected[view.available] + view.pi / 2
+        return lowest(view.available, keys, view.cohort, rng), state

@@ -1,0 +1,26 @@
+"""Nobody stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fedparity.ledger import Ledger
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, StandIn
+
+
+@dataclass(frozen=True, slots=True)
+class NoSurrogate:
+    """Clients that are not there get nothing."""
+
+    def init(self, num_clients: int) -> None:
+        """No memory."""
+
+    def stand_in(
+        self, state: None, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
+    ) -> tuple[StandIn, None]:
+        """Nothing is added."""
+        return StandIn(), state
+
+    def remember(self, state: None, reports: Sequence[ClientReport], utility: FloatArray) -> None:
+        """Nothing is kept."""

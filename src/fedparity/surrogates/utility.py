@@ -1,0 +1,77 @@
+"""The paper's utility surrogate (section 3.3): a decayed stand-in for the utility of a missing client.
+
+    eta_k(t) = eta0 exp(-lam delta_k),   delta_k = rounds since k last completed one
+    credited to `surrogate_utility`:  eta_k g_k        |bias| <= eps * sum of eta_k   (Lemma 3)
+
+It never touches the model. g = "gain" is the client's last credited utility; g = "level" is the loss of its own last
+model (the authors' reading: a frozen model on fixed data has a constant loss, so one number replaces a stored network;
+note that a *worse* model then earns more). eps is given, or measured where the truth can be evaluated: the largest
+distance between g_k and what the missing client would be credited (gain) or would lose (level) under the model as it is
+now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedparity import checks
+from fedparity.ledger import Ledger
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, StandIn
+
+CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
+
+
+@dataclass(frozen=True, slots=True)
+class UtilitySurrogate:
+    """Decayed last utility of clients that are offline; never touches the model (section 3.3)."""
+
+    g: Literal["gain", "level"] = "gain"
+    eta0: float = 1.0
+    lam: float = 0.5
+    epsilon: float | None = None
+    """Bound on the surrogate's error; none: measured where the engine can evaluate."""
+    reference: ClassVar[str] = CUP
+
+    def __post_init__(self) -> None:
+        checks.positive("eta0", self.eta0)
+        checks.positive("lam", self.lam)
+        if self.epsilon is not None:
+            checks.not_negative("epsilon", self.epsilon)
+
+    def init(self, num_clients: int) -> FloatArray:
+        """g_k of each client; the round it stems from is the ledger's `last_completed`."""
+        return np.zeros(num_clients)
+
+    def stand_in(
+        self, state: FloatArray, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
+    ) -> tuple[StandIn, FloatArray]:
+        """Credit every offline client that has taken part before."""
+        absent = ledger.last_completed >= 0
+        absent[available] = False
+        missing = np.flatnonzero(absent)
+        eta = self.eta0 * np.exp(-self.lam * (round - ledger.last_completed[missing]))
+        total = float(eta.sum())
+        return StandIn(
+            missing, eta * state[missing], total, self._error(state, missing, ledger, evaluate) * total
+        ), state
+
+    def _error(self, state: FloatArray, missing: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None) -> float:
+        if self.epsilon is not None:
+            return self.epsilon
+        if not len(missing):
+            return 0.0
+        if evaluate is None:
+            return float("nan")
+        now = evaluate(missing).loss
+        truth = now if self.g == "level" else np.maximum(ledger.loss[missing] - now, 0.0)
+        return float(np.abs(state[missing] - truth).max())
+
+    def remember(self, state: FloatArray, reports: Sequence[ClientReport], utility: FloatArray) -> FloatArray:
+        """Keep g_k of this round's participants."""
+        clients = [r.client for r in reports]
+        state[clients] = utility if self.g == "gain" else [np.nan_to_num(r.loss_after) for r in reports]
+        return state
