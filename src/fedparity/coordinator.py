@@ -1,7 +1,7 @@
 """One fair round: whom to ask, and what to make of the answers. It does no input or output of its own.
 
-    plan(state, available)         -> RoundPlan, State     estimator, scheduler absorb(state, plan, reports)   ->
-    RoundRecord, State   gate -> rows -> weighting -> step -> utility -> surrogate -> ledger
+    plan(state, available)        -> RoundPlan, State      estimator -> scheduler
+    absorb(state, plan, reports)  -> RoundRecord, State    gate -> weighting -> step -> utility -> surrogate -> ledger
 
 A state is handed over: whoever passes one in goes on with the one returned (`State.copy()` keeps one). Reports may come
 in any order, twice, or not at all; sums run in client order, so the result is the same to the bit.

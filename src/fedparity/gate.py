@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fedparity.types import ClientReport, RoundPlan
@@ -23,6 +25,6 @@ def refusal(report: ClientReport, plan: RoundPlan) -> str | None:
         return "update is not finite"
     if not 0 < report.num_samples <= MAX_SAMPLES:
         return f"num_samples must be between 1 and {MAX_SAMPLES}"
-    if np.isinf([report.loss_before, report.loss_after, report.accuracy_before]).any():
+    if any(map(math.isinf, (report.loss_before, report.loss_after, report.accuracy_before))):
         return "a reported loss or accuracy is infinite"
     return None

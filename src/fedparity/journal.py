@@ -88,9 +88,10 @@ def from_json(line: str) -> RoundRecord:
 
 
 class Journal:
-    """An observer that keeps the chain of each method; give it a `write` to keep the lines too."""
+    """An observer that chains the rounds of each method; `keep` also holds their lines in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep: bool = True) -> None:
+        self._keep = keep
         self._heads: dict[str, str] = {}
         self._lines: dict[str, list[str]] = {}
 
@@ -99,7 +100,8 @@ class Journal:
         line = to_json(record)
         head = self._heads.get(method, GENESIS)
         self._heads[method] = hashlib.sha256((head + line).encode()).hexdigest()
-        self._lines.setdefault(method, []).append(line)
+        if self._keep:
+            self._lines.setdefault(method, []).append(line)
 
     def head(self, method: str = "") -> str:
         """The digest that stands for all rounds of `method` so far."""

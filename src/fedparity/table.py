@@ -34,6 +34,9 @@ class Table(Mapping[str, Callable[..., T]], Generic[T]):
         except KeyError:
             raise unknown(self.kind, name, self._entries) from None
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
@@ -61,7 +64,7 @@ class Table(Mapping[str, Callable[..., T]], Generic[T]):
     def describe(self, name: str) -> dict[str, Any]:
         """Name, summary, parameters with their defaults, and reference, as `fedparity list` shows them."""
         maker = self[name]
-        cls = _class(maker)
+        cls = component_class(maker)
         preset = maker.keywords if isinstance(maker, functools.partial) else {}
         return {
             "name": name,
@@ -74,7 +77,8 @@ class Table(Mapping[str, Callable[..., T]], Generic[T]):
         }
 
 
-def _class(maker: Callable[..., Any]) -> type:
+def component_class(maker: Callable[..., Any]) -> type:
+    """The class behind a table entry, preset or not."""
     inner = maker.func if isinstance(maker, functools.partial) else maker
     return typing.cast("type", inner)
 
@@ -84,7 +88,7 @@ def _fields(cls: type) -> list[dataclasses.Field[Any]]:
 
 
 def _hints(maker: Callable[..., Any]) -> dict[str, Any]:
-    cls = _class(maker)
+    cls = component_class(maker)
     hints = typing.get_type_hints(cls)
     return {f.name: hints[f.name] for f in _fields(cls)}
 

@@ -1,1 +1,70 @@
 """Who is there: models that draw a trace, files that replay into one, estimators and forecasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedparity.availability.always import Always
+from fedparity.availability.bernoulli import Bernoulli, BetaRates, LabelSkewed, LogNormalRates, PaperLike
+from fedparity.availability.bursty import Adversarial, Bursty
+from fedparity.availability.diurnal import Cyclic, Diurnal, Staircase
+from fedparity.availability.estimators import BetaPosterior, Exponential, RunningMean, SlidingWindow
+from fedparity.availability.intervals import Intervals, load_trace, save_trace
+from fedparity.availability.markov import Markov
+from fedparity.availability.outages import Outages
+from fedparity.protocols import Availability, Estimator
+from fedparity.table import Table
+
+AVAILABILITY: Table[Availability] = Table(
+    "availability",
+    {
+        "always": Always,
+        "bernoulli": Bernoulli,
+        "beta": BetaRates,
+        "lognormal": LogNormalRates,
+        "label_skewed": LabelSkewed,
+        "paper_like": PaperLike,
+        "markov": Markov,
+        "diurnal": Diurnal,
+        "staircase": Staircase,
+        "cyclic": Cyclic,
+        "outages": Outages,
+        "bursty": Bursty,
+        "adversarial": Adversarial,
+    },
+)
+
+ESTIMATORS: Table[Estimator[Any]] = Table(
+    "estimator",
+    {
+        "mean": RunningMean,
+        "window": SlidingWindow,
+        "exponential": Exponential,
+        "beta": BetaPosterior,
+    },
+)
+
+__all__ = [
+    "AVAILABILITY",
+    "ESTIMATORS",
+    "Adversarial",
+    "Always",
+    "Bernoulli",
+    "BetaPosterior",
+    "BetaRates",
+    "Bursty",
+    "Cyclic",
+    "Diurnal",
+    "Exponential",
+    "Intervals",
+    "LabelSkewed",
+    "LogNormalRates",
+    "Markov",
+    "Outages",
+    "PaperLike",
+    "RunningMean",
+    "SlidingWindow",
+    "Staircase",
+    "load_trace",
+    "save_trace",
+]

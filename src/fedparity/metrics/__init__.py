@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fedparity.metrics.frame import ClientFrame
+from fedparity.metrics.frontier import Fractional, Frontier, fractional_frontier, frontier, weighted_frontier
 from fedparity.metrics.inequality import (
     cv,
     gini,
@@ -75,10 +76,14 @@ __all__ = [
     "SUFFIXES",
     "ClientFrame",
     "CountSummary",
+    "Fractional",
+    "Frontier",
     "Split",
     "coverage",
     "cv",
     "fill",
+    "fractional_frontier",
+    "frontier",
     "gini",
     "hoover",
     "influence",
@@ -94,6 +99,7 @@ __all__ = [
     "std",
     "summarise_counts",
     "variance",
+    "weighted_frontier",
     "windowed",
     "windowed_gap",
     "worst",

@@ -149,7 +149,7 @@ class _Search:
         return found
 
     def from_giver(self, giver: int, below: float) -> int | None:
-        """A client reachable from `giver` to which one more costs less than `below`; None closes all that is reached."""
+        """A client reachable from `giver` to which one more costs less than `below`; None closes all reached."""
         self.closed[giver] = True
         new_clients, new_rounds, queue = [np.array([giver])], [], [giver]
         at = 0

@@ -1,0 +1,144 @@
+"""A coin a client and round, with rates that differ between clients: A_k(t) ~ Bernoulli(pi_k), independent.
+
+The classes differ only in where pi comes from: a uniform or Beta law, a log-normal scaled to 1 (F3AST), the labels a
+client holds (MIFA), or the bands counted in the paper's phones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedparity.availability.rates import check_bounds, independent_rounds, uniform_rates
+from fedparity.checks import at_least, between, positive
+from fedparity.errors import ConfigError
+from fedparity.rng import stream
+from fedparity.trace import Trace
+from fedparity.types import FloatArray
+
+
+def _check_length(name: str, values: tuple[float, ...], num_clients: int) -> None:
+    if len(values) != num_clients:
+        raise ConfigError(f"{name} has {len(values)} values for {num_clients} clients; give one a client")
+
+
+def _draw(rates: FloatArray, rounds: int, seed: int) -> Trace:
+    return independent_rounds(len(rates), rounds, seed, lambda _: rates)
+
+
+@dataclass(frozen=True, slots=True)
+class Bernoulli:
+    """Independent rounds, rates uniform between two bounds or given."""
+
+    low: float = 0.2
+    high: float = 1.0
+    rates: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_bounds(self.low, self.high)
+        for rate in self.rates or ():
+            between("rates", rate, 0, 1)
+
+    def client_rates(self, num_clients: int, seed: int) -> FloatArray:
+        """How often each client is online in the long run."""
+        if self.rates is None:
+            return uniform_rates(num_clients, self.low, self.high, seed)
+        _check_length("rates", self.rates, num_clients)
+        return np.array(self.rates, dtype=np.float64)
+
+    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
+        """One realisation for `num_clients` clients over `rounds` rounds."""
+        return _draw(self.client_rates(num_clients, seed), rounds, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class BetaRates:
+    """Independent rounds, rates from a Beta law: by default one in ten on average, most far below."""
+
+    a: float = 0.4
+    b: float = 3.6
+
+    def __post_init__(self) -> None:
+        positive("a", self.a)
+        positive("b", self.b)
+
+    def client_rates(self, num_clients: int, seed: int) -> FloatArray:
+        """How often each client is online in the long run."""
+        at_least("clients", num_clients, 1)
+        return stream(seed, "rates").beta(self.a, self.b, num_clients)
+
+    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
+        """One realisation for `num_clients` clients over `rounds` rounds."""
+        return _draw(self.client_rates(num_clients, seed), rounds, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class LogNormalRates:
+    """Independent rounds, log-normal rates divided by the largest of them."""
+
+    sigma: float = 0.5
+    reference: ClassVar[str] = "F3AST: Ribero, Vikalo, de Veciana, IEEE JSTSP 2023, arXiv 2205.06730"
+
+    def __post_init__(self) -> None:
+        between("sigma", self.sigma, 0, 100)
+
+    def client_rates(self, num_clients: int, seed: int) -> FloatArray:
+        """How often each client is online in the long run: X_k / max X, X ~ LogN(0, sigma)."""
+        at_least("clients", num_clients, 1)
+        log = self.sigma * stream(seed, "rates").standard_normal(num_clients)
+        return np.asarray(np.exp(log - log.max()), dtype=np.float64)
+
+    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
+        """One realisation for `num_clients` clients over `rounds` rounds."""
+        return _draw(self.client_rates(num_clients, seed), rounds, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSkewed:
+    """Independent rounds, clients that hold small labels are rare: availability tells the data."""
+
+    p_min: float = 0.1
+    classes: int = 10
+    labels: tuple[int, ...] | None = None
+    """The smallest label of each client; None: client k's is k mod `classes`."""
+    reference: ClassVar[str] = "MIFA: Gu, Huang, Zhang, Huang, NeurIPS 2021, arXiv 2106.04159"
+
+    def __post_init__(self) -> None:
+        between("p_min", self.p_min, 0, 1)
+        at_least("classes", self.classes, 2)
+        for label in self.labels or ():
+            between("labels", label, 0, self.classes - 1)
+
+    def client_rates(self, num_clients: int, seed: int) -> FloatArray:
+        """How often each client is online in the long run: p_min + (1 - p_min) min(label) / (classes - 1)."""
+        at_least("clients", num_clients, 1)
+        if self.labels is None:
+            label = np.arange(num_clients) % self.classes
+        else:
+            _check_length("labels", self.labels, num_clients)
+            label = np.array(self.labels)
+        return np.asarray(self.p_min + (1 - self.p_min) * label / (self.classes - 1), dtype=np.float64)
+
+    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
+        """One realisation for `num_clients` clients over `rounds` rounds."""
+        return _draw(self.client_rates(num_clients, seed), rounds, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperLike:
+    """Independent rounds, 21 % of clients below .05, 42 % up to .5 and 37 % above, as the paper's phones."""
+
+    def client_rates(self, num_clients: int, seed: int) -> FloatArray:
+        """How often each client is online in the long run."""
+        at_least("clients", num_clients, 1)
+        rng = stream(seed, "rates")
+        sizes = np.diff(np.rint(num_clients * np.array([0, 0.21, 0.63, 1])).astype(np.int64))
+        low, high = np.repeat([0.005, 0.05, 0.5], sizes), np.repeat([0.05, 0.5, 1.0], sizes)
+        # Shuffled: in band order, a rule that breaks ties by id would favour the rare.
+        return rng.permutation(rng.uniform(low, high))
+
+    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
+        """One realisation for `num_clients` clients over `rounds` rounds."""
+        return _draw(self.client_rates(num_clients, seed), rounds, seed)

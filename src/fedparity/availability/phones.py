@@ -1,0 +1,172 @@
+"""Phones that are charging and on Wi-Fi: a synthetic population with the marginals of a real one.
+
+A phone charges for long on some nights and for short spells around a favourite hour of the day; whether a charge counts
+is up to Wi-Fi, which some phones always have, some never, and most now and then; loose cables and weak signals break a
+charge into pieces. Nothing else is needed to get the figures of "charging and on Wi-Fi" on devices 0-99 of FLASH (Yang
+et al., WWW 2021), to which the defaults are fitted (no device of it is in here). FIGURES
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedparity import checks
+from fedparity.rng import stream
+from fedparity.trace import Trace
+from fedparity.types import BoolArray, FloatArray, Ids
+
+Intervals: TypeAlias = tuple[Ids, FloatArray, FloatArray]
+"""Who, from when (s), until when (s)."""
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+# Shapes that change little when they are changed: not worth a parameter.
+NIGHT_JITTER = 0.75  # hours by which a phone's nights differ
+NIGHT_SIGMA = 0.5  # of the log of a night's length
+NIGHT_CONCENTRATION = 2.0  # of the Beta law of `nights` over phones
+DAY_SHAPE = 2.0  # of the Gamma law of `day_charges` over phones
+CUT_SHAPE = 0.12  # of the symmetric Beta law of where a charge breaks: near its ends
+BREAK_SECONDS, BREAK_SIGMA = 9.0, 1.8  # log-normal length of a break
+
+
+@dataclass(frozen=True, slots=True)
+class Phones:
+    """Phones that charge at night and in the evening, some of them seldom or never on Wi-Fi (fitted to FLASH)."""
+
+    round_seconds: float = 1800.0
+    """From one round's start to the next."""
+    work_seconds: float = 0.0
+    """How long a client must stay to finish its work; 0: whoever is there at the start stays."""
+    start_hour: float = 0.0
+    """Time of day of round 0."""
+    never: float = 0.13
+    """Share of phones that are never on Wi-Fi while they charge."""
+    wifi: float = 0.41
+    """Chance that a charge is on Wi-Fi: mean over the other phones."""
+    wifi_concentration: float = 1.0
+    """How alike phones are in that: Beta(wifi c, (1 - wifi) c); below 2, most are near 0 or 1."""
+    nights: float = 0.58
+    """Chance of a long charge in a night: mean over phones."""
+    night_hour: float = 5.0
+    """Middle of a long charge, time of day."""
+    night_seconds: float = 10800.0
+    """Median length of a long charge."""
+    day_charges: float = 4.4
+    """Short charges a day: mean over phones."""
+    day_hour: float = 20.0
+    """Time of day around which short charges gather."""
+    day_width: float = 4.7
+    """Standard deviation, in hours, of a phone's short charges around its own hour."""
+    day_seconds: float = 1800.0
+    """Median length of a short charge."""
+    day_sigma: float = 1.37
+    """Standard deviation of the log of that length."""
+    phase_spread: float = 3.5
+    """Standard deviation, in hours, of how early or late a phone's whole day is."""
+    breaks: float = 1.8
+    """Interruptions of a charge: mean over phones, exponentially distributed."""
+
+    def __post_init__(self) -> None:
+        for name in ("round_seconds", "wifi_concentration", "night_seconds", "day_seconds"):
+            checks.positive(name, getattr(self, name))
+        for name in ("work_seconds", "day_charges", "day_width", "day_sigma", "phase_spread", "breaks"):
+            checks.not_negative(name, getattr(self, name))
+        for name in ("never", "wifi", "nights"):
+            checks.between(name, getattr(self, name), 0, 1)
+        for name in ("start_hour", "night_hour", "day_hour"):
+            checks.between(name, getattr(self, name), 0, 24)
+
+    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
+        """Who is ready at each round's instant, and who still is `work_seconds` later."""
+        checks.at_least("clients", num_clients, 1)
+        checks.at_least("rounds", rounds, 1)
+        first = self.start_hour * HOUR
+        end = first + (rounds - 1) * self.round_seconds + self.work_seconds
+        device, start, stop = self.sessions(num_clients, math.floor(end / DAY) + 1, seed)
+
+        # An interval covers the rounds from `low` up to, but without, `high`.
+        low = np.clip(np.ceil((start - first) / self.round_seconds), 0, rounds).astype(np.int64)
+        high = np.clip(np.ceil((stop - first) / self.round_seconds), 0, rounds).astype(np.int64)
+        client, t = np.repeat(device, high - low), _ranges(low, high - low)
+        order = np.argsort(t, kind="stable")  # devices are sorted already
+        starts = np.zeros(rounds + 1, dtype=np.int64)
+        np.cumsum(np.bincount(t, minlength=rounds), out=starts[1:])
+        stays: BoolArray | None = None
+        if self.work_seconds > 0:
+            done = first + t * self.round_seconds + self.work_seconds
+            stays = (done <= np.repeat(stop, high - low))[order]
+        return Trace(num_clients, starts, client[order].astype(np.int32), stays)
+
+    def sessions(self, num_clients: int, days: int, seed: int) -> Intervals:
+        """Device, start and end of every session in `days` days from midnight: disjoint, sorted by device and start.
+
+        Each day has its own stream, so a longer run begins like a shorter one.
+        """
+        checks.at_least("clients", num_clients, 1)
+        checks.at_least("days", days, 1)
+        rng = stream(seed, "phones")
+        on_wifi = _beta(rng, self.wifi, self.wifi_concentration, num_clients) * (rng.random(num_clients) >= self.never)
+        nightly = on_wifi * _beta(rng, self.nights, NIGHT_CONCENTRATION, num_clients)
+        daily = on_wifi * rng.gamma(DAY_SHAPE, self.day_charges / DAY_SHAPE, num_clients)
+        phase = self.phase_spread * rng.standard_normal(num_clients)
+        breaks = rng.exponential(self.breaks, num_clients)
+
+        parts = []
+        for day in range(-1, days + 1):  # a charge may begin the day before its middle, or end the day after
+            rng = stream(seed, "phones", day)
+            night = np.flatnonzero(rng.random(num_clients) < nightly)
+            short = np.repeat(np.arange(num_clients), rng.poisson(daily))
+            who = np.concatenate([night, short])
+            at_night = np.arange(len(who)) < len(night)
+            hour, width = np.where(at_night, [[self.night_hour], [NIGHT_JITTER]], [[self.day_hour], [self.day_width]])
+            median, sigma = np.where(at_night, [[self.night_seconds], [NIGHT_SIGMA]], [[self.day_seconds], [self.day_sigma]])
+            middle = day * DAY + (hour + phase[who] + width * rng.standard_normal(len(who))) % 24 * HOUR
+            length = np.minimum(median * np.exp(sigma * rng.standard_normal(len(who))), DAY)
+            parts.append(_broken(rng, who, middle - length / 2, length, rng.poisson(breaks[who])))
+        device, start, stop = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return _merged(device, *(np.clip(np.rint(x), 0, days * DAY) for x in (start, stop)))
+
+
+def _beta(rng: np.random.Generator, mean: float, concentration: float, size: int) -> FloatArray:
+    if mean in (0, 1):
+        return np.full(size, float(mean))
+    return rng.beta(mean * concentration, (1 - mean) * concentration, size)
+
+
+def _ranges(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`first[i], first[i] + 1, ...`, `count[i]` of them, for one i after the other."""
+    return np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
+
+
+def _broken(
+    rng: np.random.Generator, who: Ids, start: FloatArray, length: FloatArray, cuts: NDArray[np.int64]
+) -> Intervals:
+    """Each interval as the pieces that its `cuts` breaks leave of it."""
+    which = np.repeat(np.arange(len(who)), cuts)
+    cut = start[which] + length[which] * rng.beta(CUT_SHAPE, CUT_SHAPE, len(which))
+    resume = cut + BREAK_SECONDS * np.exp(BREAK_SIGMA * rng.standard_normal(len(which)))
+    order = np.lexsort((cut, which))
+    after = np.cumsum(cuts)  # pieces of i: from its start or the last break to the next break or its end
+    begin = np.insert(resume[order], after - cuts, start)
+    end = np.insert(cut[order], after, start + length)
+    return np.repeat(who, cuts + 1), begin, end
+
+
+def _merged(device: Ids, start: FloatArray, stop: FloatArray) -> Intervals:
+    """The union of each device's intervals, sorted; empty ones are dropped."""
+    order = np.lexsort((start, device))
+    order = order[stop[order] > start[order]]
+    if not len(order):
+        return device[order], start[order], stop[order]
+    device, start, stop = device[order], start[order], stop[order]
+    offset = device * (stop.max() + 1)  # one time axis, a stretch of it for each device
+    new = np.ones(len(device), dtype=np.bool_)
+    new[1:] = (start + offset)[1:] > np.maximum.accumulate(stop + offset)[:-1]
+    head = np.flatnonzero(new)
+    return device[head], start[head], np.maximum.reduceat(stop, head)
