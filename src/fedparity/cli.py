@@ -151,33 +151,7 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
         typer.Option(help="What to compare: equal shares, counts or utility per round online."),
     ] = "share",
     workers: Annotated[int, typer.Option(help="Processes; the results are the same with any number.")] = 1,
-    as_json: Target: TypeAlias = Literal["share", "opportunity", "utility"]
-SHOWN: dict[Target, list[tuple[str, tuple[str, str]]]] = {
-    "share": [
-        ("gap", ("selection_gap", "{:.3f}")),
-        ("limit", ("selection_gap_limit", "{:.3f}")),
-        ("Gini", ("gini", "{:.3f}")),
-        ("limit", ("gini_limit", "{:.3f}")),
-        ("never", ("never_served", "{:.0f}")),
-        ("limit", ("never_served_limit", "{:.0f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-    "opportunity": [
-        ("CV(S/online)", ("cv_per_opportunity", "{:.3f}")),
-        ("limit", ("cv_per_opportunity_limit", "{:.3f}")),
-        ("never", ("never_served", "{:.0f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-    "utility": [
-        ("CV(u/pi)", ("utility_cv", "{:.3f}")),
-        ("Jain", ("jain_utility", "{:.3f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-}
-"""The columns of each comparison: the three targets pull apart, so one table shows one of them."""
-DECIDES: dict[Target, str] = {"share": "gini_avoidable", "opportunity": "cv_per_opportunity", "utility": "utility_cv"}
-
-JSON_OPTION = False,
+    as_json: JSON_OPTION = False,
 ) -> None:
     """Scheduling only: how fair a scheduler is on a population, and how much fairer any could have been."""
     from fedparity.availability import ESTIMATORS
@@ -329,33 +303,7 @@ def _tables() -> dict[str, Table[Any]]:
 @app.command("list")
 def list_command(
     what: Annotated[str | None, typer.Argument(help="A table, or the name of one component.")] = None,
-    as_json: Target: TypeAlias = Literal["share", "opportunity", "utility"]
-SHOWN: dict[Target, list[tuple[str, tuple[str, str]]]] = {
-    "share": [
-        ("gap", ("selection_gap", "{:.3f}")),
-        ("limit", ("selection_gap_limit", "{:.3f}")),
-        ("Gini", ("gini", "{:.3f}")),
-        ("limit", ("gini_limit", "{:.3f}")),
-        ("never", ("never_served", "{:.0f}")),
-        ("limit", ("never_served_limit", "{:.0f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-    "opportunity": [
-        ("CV(S/online)", ("cv_per_opportunity", "{:.3f}")),
-        ("limit", ("cv_per_opportunity_limit", "{:.3f}")),
-        ("never", ("never_served", "{:.0f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-    "utility": [
-        ("CV(u/pi)", ("utility_cv", "{:.3f}")),
-        ("Jain", ("jain_utility", "{:.3f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-}
-"""The columns of each comparison: the three targets pull apart, so one table shows one of them."""
-DECIDES: dict[Target, str] = {"share": "gini_avoidable", "opportunity": "cv_per_opportunity", "utility": "utility_cv"}
-
-JSON_OPTION = False,
+    as_json: JSON_OPTION = False,
 ) -> None:
     """What there is: schedulers, availability, estimators, utilities, weightings, surrogates, metrics, or one NAME."""
     from fedparity.metrics import METRICS
