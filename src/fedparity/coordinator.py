@@ -60,6 +60,8 @@ class State:
     weighting: Any
     utility: Any
     surrogate: Any
+    client_models: dict[int, Vector]
+    """Each client's own last model; kept only when models are mixed."""
 
     def copy(self) -> State:
         """An independent snapshot."""
@@ -80,6 +82,8 @@ class Coordinator:
     surrogate: Surrogate[Any] = field(default_factory=NoSurrogate)
     server_rate: float = 1.0
     """Server step size: params + server_rate * (weights @ updates)."""
+    mixing: float = 1.0
+    """Algorithm 2's a: a client starts from (1 - a) times its own last model plus a times the global one."""
     over_select: float = 0.0
     """Ask this share more than `cohort`, for the dropouts; every report that comes is used."""
     min_reports: int = 1
@@ -88,6 +92,7 @@ class Coordinator:
     def __post_init__(self) -> None:
         checks.at_least("cohort", self.cohort, 1)
         checks.positive("server_rate", self.server_rate)
+        checks.between("mixing", self.mixing, 0, 1)
         checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
         if self.min_reports > self.asked:
@@ -116,6 +121,7 @@ class Coordinator:
             weighting=self.weighting.init(num_clients),
             utility=self.utility.init(num_clients),
             surrogate=self.surrogate.init(num_clients),
+            client_models={},
         )
 
     def plan(self, state: State, available: Ids, rounds_left: int | None = None) -> tuple[RoundPlan, State]:
@@ -128,7 +134,12 @@ class Coordinator:
         view = RoundView(state.round, rounds_left, self.asked, available, pi, remaining, state.ledger)
         rng = stream(self.seed, "select", state.round)
         cohort, state.scheduler = self.scheduler.select(state.scheduler, view, rng)
-        return RoundPlan(state.round, self.seed, available, cohort, state.params), state
+        return RoundPlan(state.round, self.seed, available, cohort, state.params, self._starts(state, cohort)), state
+
+    def _starts(self, state: State, cohort: Cohort) -> dict[int, Vector]:
+        own = {client: state.client_models.get(client) for client in cohort.clients.tolist()}
+        a = self.mixing
+        return {client: (1 - a) * model + a * state.params for client, model in own.items() if model is not None}
 
     def absorb(
         self, state: State, plan: RoundPlan, reports: Iterable[ClientReport], evaluate: Evaluate | None = None
@@ -177,6 +188,8 @@ class Coordinator:
         rows = _rows(plan, used)
         if not used:
             return rows, NO_FLOATS
+        if self.mixing < 1:
+            state.client_models.update({r.client: plan.params + r.delta for r in used if r.delta is not None})
         weights, state.weighting = self.weighting.weigh(state.weighting, rows, state.ledger)
         state.params = state.params + self.server_rate * (weights @ rows.deltas)
         return rows, weights

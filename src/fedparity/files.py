@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import os
 import tempfile
@@ -12,12 +13,16 @@ from pathlib import Path
 from fedparity.errors import OutputError
 
 
-def write_text(path: str | Path, text: str) -> None:
-    """Write a file so that readers see the old one or the whole new one."""
-    write_bytes(path, text.encode())
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write UTF-8, packed if the name ends in .gz, so that readers see the old file or the whole new one."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise OutputError(f"{path}: cannot be written ({error}); remove what is not text") from error
+    write_bytes(path, gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
 
-def write_bytes(path: str | Path, data: bytes) -> None:
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file so that readers see the old one or the whole new one."""
     target = Path(path)
     temporary: str | None = None
@@ -26,10 +31,13 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(temporary, target)  # noqa: PTH105 - the pair of mkstemp
-    except OSError as error:
+        temporary = None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"{path}: cannot be written ({reason}); choose a folder you may write to") from error
+    finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-        raise OutputError(f"{path}: cannot be written ({error.strerror}); choose a folder you may write to") from error
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

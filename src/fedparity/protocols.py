@@ -133,8 +133,8 @@ class Task(Protocol):
         """The first model."""
         ...
 
-    def train(self, client: int, params: Vector, rng: np.random.Generator) -> ClientReport:
-        """Local training from `params`."""
+    def train(self, client: int, params: Vector, start: Vector, rng: np.random.Generator) -> ClientReport:
+        """Local training from `start`; `delta` and `loss_before` are relative to `params`, the model received."""
         ...
 
     def evaluate(self, params: Vector, clients: Ids) -> Evals:

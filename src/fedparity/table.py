@@ -100,10 +100,8 @@ def convert(label: str, text: str, hint: Any) -> Any:
     value: object = text
     if text.lower() == "none":
         value = None
-    elif "tuple" in str(hint) and "/" in text:
+    elif any(typing.get_origin(h) is tuple for h in (hint, *typing.get_args(hint))):
         value = tuple(text.split("/"))
-    elif typing.get_origin(hint) is tuple:
-        value = (text,)
     try:
         found = TypeAdapter(hint).validate_python(value)
     except ValidationError as error:

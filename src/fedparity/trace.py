@@ -54,8 +54,17 @@ class Trace:
             raise ConfigError(f"clients={self.num_clients} must be at least 1")
         if len(self.starts) < 2:
             raise ConfigError("rounds=0 must be at least 1: a trace without rounds says nothing")
-        if len(self.clients) and not 0 <= int(self.clients.min()) <= int(self.clients.max()) < self.num_clients:
-            raise ConfigError(f"a trace of {self.num_clients} clients names client {int(self.clients.max())}")
+        if self.starts[0] != 0 or self.starts[-1] != len(self.clients) or (np.diff(self.starts) < 0).any():
+            raise ConfigError("'starts' of a trace must rise from 0 to the number of entries in 'clients'")
+        outside = (self.clients < 0) | (self.clients >= self.num_clients)
+        if outside.any():
+            raise ConfigError(f"a trace of {self.num_clients} clients names client {self.clients[outside][0]}")
+        unsorted = np.diff(self.clients) <= 0
+        unsorted[self.starts[1:-1][(self.starts[1:-1] > 0) & (self.starts[1:-1] < len(self.clients))] - 1] = False
+        if unsorted.any():
+            raise ConfigError("the clients of each round of a trace must be sorted, each once")
+        if self.names is not None and len(self.names) != self.num_clients:
+            raise ConfigError(f"{len(self.names)} names for {self.num_clients} clients; give one a client")
         if self.stays is not None and len(self.stays) != len(self.clients):
             raise ConfigError("'stays' of a trace must have one entry for each client online in each round")
 

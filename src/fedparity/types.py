@@ -66,7 +66,7 @@ class RoundPlan:
     cohort: Cohort
     params: Vector
     starts: Mapping[int, Vector] = field(default_factory=dict)
-    """Clients that start from another model than `params`."""
+    """Clients that start training from another model than `params`; their updates are still relative to `params`."""
 
 
 @dataclass(frozen=True, slots=True)

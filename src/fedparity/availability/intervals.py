@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.checks import at_least, not_negative, positive
-from fedparity.errors import ConfigError, InputError, OutputError, unknown
+from fedparity.errors import ConfigError, InputError, unknown
+from fedparity.files import write_text
 from fedparity.trace import Trace
 from fedparity.types import BoolArray, FloatArray, Ids
 
@@ -85,7 +86,7 @@ class Intervals:
         rows.writerow(SESSIONS)
         names = [self.names[k] for k in self.device.tolist()]
         rows.writerows(zip(names, self.start.tolist(), self.end.tolist(), strict=True))
-        _write(Path(path), text.getvalue())
+        write_text(path, text.getvalue())
 
     def replay(
         self, rounds: int, round_seconds: float = ROUND_SECONDS, start: float = 0.0, work_seconds: float = 0.0
@@ -248,19 +249,6 @@ def _check_header(key: str, value: float) -> None:
         not_negative(key, value)
     if key == "rounds" and value != int(value):
         raise ConfigError(f"rounds={value} must be a whole number")
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.parent / f".{path.name}.{os.getpid()}.part"
-    try:
-        data = text.encode()
-        part.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-        part.replace(path)
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise OutputError(f"{path}: cannot be written ({reason}); choose a path in a folder you may write") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _text(path: Path) -> str:

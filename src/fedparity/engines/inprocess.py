@@ -33,7 +33,7 @@ class InProcess:
 
         def one(client: int) -> ClientReport:
             start = plan.starts.get(client, plan.params)
-            return self.task.train(client, start, stream(plan.seed, "train", plan.round, client))
+            return self.task.train(client, plan.params, start, stream(plan.seed, "train", plan.round, client))
 
         clients = plan.cohort.clients.tolist()
         if self.workers == 1:

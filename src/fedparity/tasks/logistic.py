@@ -67,14 +67,14 @@ class Logistic:
         padded = np.column_stack([x, np.ones(len(x))])
         return np.asarray((padded.T @ error / len(y)).ravel() + self.l2 * params)
 
-    def train(self, client: int, params: Vector, rng: np.random.Generator) -> ClientReport:
+    def train(self, client: int, params: Vector, start: Vector, rng: np.random.Generator) -> ClientReport:
         """Epochs of mini-batch gradient descent."""
-        x, y, w = self.x[client], self.y[client], params.copy()
+        x, y, w = self.x[client], self.y[client], start.copy()
         before = self.evaluate(params, np.array([client]))
         for _ in range(self.epochs):
             order = rng.permutation(len(y))
-            for start in range(0, len(y), self.batch):
-                rows = order[start : start + self.batch]
+            for first in range(0, len(y), self.batch):
+                rows = order[first : first + self.batch]
                 w -= self.rate * self.gradient(w, x[rows], y[rows])
         after = self.evaluate(w, np.array([client]))
         return ClientReport(

@@ -51,9 +51,9 @@ class Quadratic:
     def _loss(self, params: Vector, client: int) -> float:
         return float(0.5 * (self.curvature[client] * (params - self.centres[client]) ** 2).sum())
 
-    def train(self, client: int, params: Vector, rng: np.random.Generator) -> ClientReport:
+    def train(self, client: int, params: Vector, start: Vector, rng: np.random.Generator) -> ClientReport:
         """`steps` steps of gradient descent."""
-        w = params.copy()
+        w = start.copy()
         for _ in range(self.steps):
             w -= self.rate * self.curvature[client] * (w - self.centres[client])
         return ClientReport(
