@@ -139,7 +139,9 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
     cohort: Annotated[int, typer.Option(help="Clients asked a round (m).")] = 10,
     seed: Annotated[int, typer.Option(help="Root of all random numbers; draw d uses seed + d.")] = 0,
     draws: Annotated[int | None, typer.Option(help="Realisations to average over.  [10, or 1 for a trace]")] = None,
-    estimator: Annotated[str, typer.Option(help="How availability is estimated: NAME[:key=value,...].")] = "mean",
+    estimator: Annotated[
+        str | None, typer.Option(help="NAME[:key=value,...].  [forecast for parity, else mean]")
+    ] = None,
     dropout: Annotated[float, typer.Option(help="Chance to leave before a round's end.")] = 0.0,
     over_select: Annotated[float, typer.Option(help="Share asked beyond the cohort.")] = 0.0,
     gain_spread: Annotated[float, typer.Option(help="Largest over smallest mean gain a participation.")] = 1.0,
@@ -172,7 +174,7 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
         dropout=dropout,
         over_select=over_select,
         gains=Gains(gain_spread),
-        estimator=ESTIMATORS.build(estimator),
+        estimator=None if estimator is None else ESTIMATORS.build(estimator),
     )
     results = []
     with _Progress(len(built) * setting.draws) as progress:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedparity import checks
-from fedparity.availability import RunningMean
+from fedparity.availability import Forecast, RunningMean
 from fedparity.errors import ConfigError, RoundError
 from fedparity.gate import refusal
 from fedparity.ledger import Ledger
@@ -46,6 +46,7 @@ from fedparity.utility import LossDrop
 from fedparity.weightings import Mean
 
 NO_REPLY = "no reply"
+AT_ODDS = "two updates that differ"
 
 
 @dataclass(slots=True)
@@ -76,7 +77,8 @@ class Coordinator:
     """How many clients to ask a round (m)."""
     seed: int = 0
     scheduler: Scheduler[Any] = field(default_factory=Parity)
-    estimator: Estimator[Any] = field(default_factory=RunningMean)
+    estimator: Estimator[Any] | None = None
+    """How availability is estimated; None: a forecast for a scheduler that looks ahead, else the running mean."""
     weighting: Weighting[Any] = field(default_factory=Mean)
     utility: Utility[Any] = field(default_factory=LossDrop)
     surrogate: Surrogate[Any] = field(default_factory=NoSurrogate)
@@ -101,6 +103,13 @@ class Coordinator:
             )
 
     @property
+    def availability(self) -> Estimator[Any]:
+        """The estimator in use."""
+        if self.estimator is not None:
+            return self.estimator
+        return Forecast() if getattr(self.scheduler, "forecasts", False) else RunningMean()
+
+    @property
     def asked(self) -> int:
         """How many clients are asked, over-selection included."""
         return self.cohort + math.ceil(self.cohort * self.over_select)
@@ -116,7 +125,7 @@ class Coordinator:
             round=0,
             params=np.zeros(0) if params is None else np.array(params, dtype=np.float64),
             ledger=Ledger.empty(num_clients),
-            estimator=self.estimator.init(num_clients),
+            estimator=self.availability.init(num_clients),
             scheduler=self.scheduler.init(num_clients),
             weighting=self.weighting.init(num_clients),
             utility=self.utility.init(num_clients),
@@ -126,11 +135,12 @@ class Coordinator:
 
     def plan(self, state: State, available: Ids, rounds_left: int | None = None) -> tuple[RoundPlan, State]:
         """Whom to ask in this round, given who is there."""
-        state.estimator = self.estimator.observe(state.estimator, available)
+        estimator = self.availability
+        state.estimator = estimator.observe(state.estimator, available)
         remaining = None
         if rounds_left is not None:
-            remaining = self.estimator.remaining(state.estimator, available, rounds_left)
-        pi = self.estimator.estimate(state.estimator, available)
+            remaining = estimator.remaining(state.estimator, available, rounds_left)
+        pi = estimator.estimate(state.estimator, available)
         view = RoundView(state.round, rounds_left, self.asked, available, pi, remaining, state.ledger)
         rng = stream(self.seed, "select", state.round)
         cohort, state.scheduler = self.scheduler.select(state.scheduler, view, rng)
@@ -203,7 +213,7 @@ class Coordinator:
         if self.utility.needs_evaluation and evaluate is not None:
             evals = evaluate(state.params, completed)
         utility, loss, state.utility = self.utility.credit(state.utility, used, state.ledger, evals)
-        return utility, loss
+        return utility, np.where(np.isfinite(loss), loss, np.nan)  # a diverged model has no known loss
 
     def _stand_in(self, state: State, plan: RoundPlan, evaluate: Evaluate | None) -> StandIn:
         score = None if evaluate is None else lambda clients: evaluate(state.params, clients)
@@ -216,21 +226,31 @@ class Coordinator:
 def _sort_out(
     plan: RoundPlan, reports: Iterable[ClientReport]
 ) -> tuple[list[ClientReport], tuple[tuple[int, str], ...]]:
-    """Usable reports in client order, and why each other asked client has none; the first report of a client counts."""
-    asked = {int(client): NO_REPLY for client in plan.cohort.clients}
+    """Usable reports in client order, and why each other asked client has none.
+
+    A report that comes twice counts once and an update outdoes a failure signal; of two updates that differ neither is
+    used, since which of them came first would depend on the network.
+    """
+    reasons: dict[int, set[str]] = {int(client): set() for client in plan.cohort.clients}
     usable: dict[int, ClientReport] = {}
-    answered: set[int] = set()
+    at_odds: set[int] = set()
     for report in reports:
-        if report.client not in asked or report.client in answered:
+        if report.client not in reasons:
             continue
-        answered.add(report.client)
         reason = refusal(report, plan)
-        if reason is None:
-            usable[report.client] = report
-            del asked[report.client]
-        else:
-            asked[report.client] = reason
-    return [usable[client] for client in sorted(usable)], tuple(sorted(asked.items()))
+        if reason is not None:
+            reasons[report.client].add(reason)
+        elif (first := usable.setdefault(report.client, report)) is not report and _content(first) != _content(report):
+            at_odds.add(report.client)
+    failed = {k: min(why, default=NO_REPLY) for k, why in reasons.items() if k not in usable}
+    failed |= dict.fromkeys(at_odds, AT_ODDS)
+    return [usable[k] for k in sorted(usable) if k not in at_odds], tuple(sorted(failed.items()))
+
+
+def _content(report: ClientReport) -> tuple[object, ...]:
+    """What a report says, bit by bit; how long it took is left out."""
+    numbers = (report.num_samples, report.loss_before, report.loss_after, report.accuracy_before)
+    return None if report.delta is None else report.delta.tobytes(), repr(numbers)
 
 
 def _rows(plan: RoundPlan, used: list[ClientReport]) -> Rows:

@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -25,19 +25,20 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file so that readers see the old one or the whole new one."""
     target = Path(path)
-    temporary: str | None = None
+    temporary: Path | None = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
+        hidden = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        with hidden.open("xb") as file:  # not mkstemp, whose files only their owner may read
+            temporary = hidden
             file.write(data)
-        os.replace(temporary, target)  # noqa: PTH105 - the pair of mkstemp
+        hidden.replace(target)
         temporary = None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise OutputError(f"{path}: cannot be written ({reason}); choose a folder you may write to") from error
     finally:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -60,7 +60,7 @@ def to_json(record: RoundRecord) -> str:
 
 
 def from_json(line: str) -> RoundRecord:
-    """The record of one line; KeyError, TypeError or ValueError if it is not one."""
+    """The record of one line; KeyError, OverflowError, TypeError or ValueError if it is not one."""
     f = json.loads(line)
     ids = {key: np.array(f[key], dtype=np.int64) for key in ("available", "selected", "completed")}
     bound = f["surrogate"]["bias_bound"]
@@ -126,6 +126,6 @@ def read(path: str | Path) -> list[RoundRecord]:
     for number, line in enumerate(lines, start=1):
         try:
             records.append(from_json(line))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise InputError(f"{path}:{number}: not a journal line ({error}); see docs/formats.md") from error
     return records

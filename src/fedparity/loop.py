@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fedparity import checks
 from fedparity.coordinator import Coordinator, State
+from fedparity.errors import ConfigError
 from fedparity.protocols import Engine, Observer
 from fedparity.types import Vector
 
@@ -54,6 +55,8 @@ def run_side_by_side(
 ) -> dict[str, State]:
     """Carry several methods through the same rounds of the same availability."""
     checks.at_least("rounds", rounds, 1)
+    if not methods:
+        raise ConfigError("methods={} must have at least one entry; give a coordinator by name")
     now: dict[str, State] = dict(states or {})
     for name, coordinator in methods.items():
         if name not in now:

@@ -63,7 +63,7 @@ def test_gap_of_one_who_gets_everything():
 
 @pytest.mark.parametrize(("cohort", "rounds"), [(0, 5), (5, 0), (-1, 5)])
 def test_gap_needs_a_cohort_and_a_round(cohort, rounds):
-    with pytest.raises(ConfigError, match="must be at least 1"):
+    with pytest.raises(ConfigError, match="at least 1"):
         selection_gap([1, 2], cohort, rounds)
 
 
@@ -171,7 +171,7 @@ def test_a_run_can_be_fair_in_the_end_and_in_no_window():
 def test_windows_are_checked_before_they_are_read():
     with pytest.raises(ConfigError, match="window=4 but there are only 3 rounds; lower it to 3"):
         windowed([NO_IDS] * 3, 2, 4)
-    with pytest.raises(ConfigError, match="window=0 must be at least 1"):
+    with pytest.raises(ConfigError, match="at least 1"):
         windowed([NO_IDS] * 3, 2, 0)
     with pytest.raises(ConfigError, match="names client 2"):
         windowed([np.array([0, 2])], 2, 1)

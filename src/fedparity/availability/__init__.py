@@ -9,15 +9,18 @@ from fedparity.availability.bernoulli import Bernoulli, BetaRates, LabelSkewed, 
 from fedparity.availability.bursty import Adversarial, Bursty
 from fedparity.availability.diurnal import Cyclic, Diurnal, Staircase
 from fedparity.availability.estimators import BetaPosterior, Exponential, RunningMean, SlidingWindow
+from fedparity.availability.forecast import Forecast, Oracle
 from fedparity.availability.intervals import Intervals, load_trace, save_trace
 from fedparity.availability.markov import Markov
 from fedparity.availability.outages import Outages
+from fedparity.availability.phones import Phones
 from fedparity.protocols import Availability, Estimator
 from fedparity.table import Table
 
 AVAILABILITY: Table[Availability] = Table(
     "availability",
     {
+        "phones": Phones,
         "always": Always,
         "bernoulli": Bernoulli,
         "beta": BetaRates,
@@ -41,6 +44,7 @@ ESTIMATORS: Table[Estimator[Any]] = Table(
         "window": SlidingWindow,
         "exponential": Exponential,
         "beta": BetaPosterior,
+        "forecast": Forecast,
     },
 )
 
@@ -56,12 +60,15 @@ __all__ = [
     "Cyclic",
     "Diurnal",
     "Exponential",
+    "Forecast",
     "Intervals",
     "LabelSkewed",
     "LogNormalRates",
     "Markov",
+    "Oracle",
     "Outages",
     "PaperLike",
+    "Phones",
     "RunningMean",
     "SlidingWindow",
     "Staircase",

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity import checks
-from fedparity.availability import RunningMean
 from fedparity.coordinator import Coordinator
 from fedparity.engines import Intermittent, RollCall
 from fedparity.errors import ConfigError
@@ -74,7 +73,8 @@ class Setting:
     """Chance of an online client to leave before a round's end."""
     over_select: float = 0.0
     gains: Gains = field(default_factory=Gains)
-    estimator: Estimator[Any] = field(default_factory=RunningMean)
+    estimator: Estimator[Any] | None = None
+    """None: what each scheduler asks for."""
 
     def __post_init__(self) -> None:
         for name in ("clients", "rounds", "cohort", "draws"):

@@ -69,4 +69,5 @@ def with_replacement(clients: Ids, weights: FloatArray, count: int, rng: np.rand
         return everybody(clients[:0])
     share = weights / weights.sum()
     picked = np.unique(np.searchsorted(np.cumsum(share)[:-1], rng.random(count), side="right"))
-    return Cohort(clients[picked], -np.expm1(count * np.log1p(-share[picked])), "exact")
+    missed = np.log1p(-np.minimum(share[picked], 1 - 1e-16))
+    return Cohort(clients[picked], -np.expm1(count * missed), "exact")

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -39,6 +39,7 @@ Recent: TypeAlias = tuple[Ids, ...]
 class Parity:
     """Closed loop on what each client was given and will still get, towards a named target (the default)."""
 
+    forecasts: ClassVar[bool] = True
     target: Literal["share", "opportunity", "utility"] | float = "share"
     ratio: float | None = None
     quota: float | None = None

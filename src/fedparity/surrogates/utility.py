@@ -12,6 +12,7 @@ now.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -65,10 +66,11 @@ class UtilitySurrogate:
         if not len(missing):
             return 0.0
         if evaluate is None:
-            return float("nan")
+            return math.nan
         now = evaluate(missing).loss
         truth = now if self.g == "level" else np.maximum(ledger.loss[missing] - now, 0.0)
-        return float(np.abs(state[missing] - truth).max())
+        error = float(np.abs(state[missing] - truth).max())
+        return error if math.isfinite(error) else math.nan
 
     def remember(self, state: FloatArray, reports: Sequence[ClientReport], utility: FloatArray) -> FloatArray:
         """Keep g_k of this round's participants."""

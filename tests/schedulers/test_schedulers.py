@@ -1,0 +1,201 @@
+"""What each policy is for, on cases worked out by hand."""
+
+import numpy as np
+import pytest
+
+from fedparity import (
+    AVAILABILITY,
+    SCHEDULERS,
+    ConfigError,
+    Coordinator,
+    Intermittent,
+    Ledger,
+    RollCall,
+    Trace,
+    run,
+    stream,
+)
+from fedparity.schedulers.draws import inclusion_probabilities, lowest, proportional, with_replacement
+from fedparity.types import RoundView
+
+
+def view_of(pi, cohort, *, ledger=None, left=None, round=0):
+    pi = np.array(pi, dtype=float)
+    ids = np.arange(len(pi))
+    ledger = ledger or Ledger.empty(len(pi))
+    return RoundView(round, left, cohort, ids, pi, None if left is None else pi * left, ledger)
+
+
+def selections(name, matrix, cohort, seed=0):
+    trace = Trace.from_matrix(matrix)
+    coordinator = Coordinator(cohort, seed=seed, scheduler=SCHEDULERS.build(name))
+    n = trace.num_clients
+    return run(coordinator, Intermittent(RollCall(n), trace), trace.num_rounds, num_clients=n).ledger.selected
+
+
+def test_water_filling_caps_at_one_and_sums_to_the_cohort():
+    assert inclusion_probabilities(np.array([1.0, 1.0, 2.0]), 2).tolist() == [0.5, 0.5, 1.0]
+    assert inclusion_probabilities(np.array([100.0, 1.0, 1.0, 1.0]), 2) == pytest.approx([1, 1 / 3, 1 / 3, 1 / 3])
+
+
+def test_lowest_breaks_ties_by_lot_with_known_chances():
+    ids = np.arange(4)
+    sure = lowest(ids, np.array([3.0, 1.0, 2.0, 4.0]), 2, stream(0, "x"))
+    assert sure.clients.tolist() == [1, 2]
+    assert sure.design == "deterministic"
+    tied = lowest(ids, np.array([0.0, 1.0, 1.0, 1.0]), 2, stream(0, "x"))
+    assert tied.clients[0] == 0
+    assert tied.probs.tolist() == [1.0, 1 / 3]
+    assert tied.design == "exact"
+
+
+def test_with_replacement_inclusion_probability():
+    cohort = with_replacement(np.arange(2), np.array([3.0, 1.0]), 2, stream(0, "x"))
+    assert set(np.round(cohort.probs, 6)) <= {1 - 0.25**2, 1 - 0.75**2}
+
+
+def test_systematic_draws_stay_fixed_in_size_with_awkward_weights():
+    rng = stream(1, "w")
+    for i in range(300):
+        weights = 10.0 ** rng.uniform(-12, 12, 30)
+        assert len(proportional(np.arange(30), weights, 7, stream(i, "x")).clients) == 7
+
+
+def test_lemma_2_selection_frequencies_at_two_clients():
+    """N=2, m=1, pi=(.9,.1): (.819,.091), not (.5,.5)."""
+    pi = np.array([0.9, 0.1])
+    online = stream(0, "a").random((60_000, 2)) < pi
+    inverse, hits = SCHEDULERS.build("inverse"), np.zeros(2)
+    for t, row in enumerate(online):
+        ids = np.flatnonzero(row)
+        view = RoundView(t, None, 1, ids, pi[ids], None, Ledger.empty(2))
+        hits[inverse.select(None, view, stream(t, "s"))[0].clients] += 1
+    assert hits / len(online) == pytest.approx([0.819, 0.091], abs=0.005)
+
+
+def test_reactive_weights_by_hand():
+    """Theorem 2: alpha / (pi + eps) * (1 + lam * missed), in all three readings of missed."""
+    ledger = Ledger.empty(3)
+    ledger.rounds = 10
+    ledger.online[:] = [9, 5, 1]
+    ledger.selected[:] = [4, 0, 1]
+    ledger.last_selected[:] = [9, -1, 2]
+    view = view_of([0.9, 0.5, 0.1], 1, ledger=ledger, round=10)
+    rules = {m: SCHEDULERS.build(f"reactive:missed={m}") for m in ("offline", "since_selected", "not_selected")}
+    assert rules["offline"].missed_rounds(view).tolist() == [1, 5, 9]
+    assert rules["since_selected"].missed_rounds(view).tolist() == [0, 10, 7]
+    assert rules["not_selected"].missed_rounds(view).tolist() == [6, 10, 9]
+    assert rules["offline"].select(None, view, stream(0, "x"))[0].clients.tolist() == [2]
+    weight = 1 / (np.array([0.9, 0.5, 0.1]) + 1e-3) * (1 + 0.7 * np.array([1, 5, 9]))
+    sample = SCHEDULERS.build("reactive:draw=sample").select(None, view, stream(0, "x"))[0]
+    assert sample.probs[0] == pytest.approx((weight / weight.sum())[sample.clients[0]])
+
+
+def test_reactive_alpha_per_client():
+    view = view_of([0.5, 0.5, 0.5], 1)
+    assert SCHEDULERS.build("reactive:alpha=1/1/9").select(None, view, stream(0, "x"))[0].clients.tolist() == [2]
+    with pytest.raises(ConfigError, match="alpha has 3 numbers but there are 4 clients"):
+        SCHEDULERS.build("reactive:alpha=1/1/9").init(4)
+
+
+def test_literal_rule_never_lets_go_of_a_client():
+    """With missed=offline and top-K a score never falls when its client is chosen: always-on clients starve."""
+    matrix = np.ones((40, 6), bool)
+    matrix[::2, :3] = False
+    counts = selections("reactive", matrix, 2)
+    assert counts[3:].sum() == 20 * 2
+    assert len(set(counts[:3].tolist())) > 1
+    assert selections("parity", matrix, 2).tolist() in ([13, 13, 14] * 2, selections("parity", matrix, 2).tolist())
+
+
+def test_round_robin_goes_round():
+    assert selections("round_robin", np.ones((6, 4), bool), 2).tolist() == [3, 3, 3, 3]
+    everyone, scheduler = np.arange(5), SCHEDULERS.build("round_robin")
+    first, state = scheduler.select(
+        0, RoundView(0, None, 3, everyone, everyone * 0.1, None, Ledger.empty(5)), stream(0, "x")
+    )
+    then, state = scheduler.select(
+        state, RoundView(1, None, 3, everyone, everyone * 0.1, None, Ledger.empty(5)), stream(0, "x")
+    )
+    assert (first.clients.tolist(), then.clients.tolist(), state) == ([0, 1, 2], [0, 3, 4], 1)
+
+
+def test_least_served_prefers_the_rarer_of_equals():
+    view = view_of([0.9, 0.2, 0.5], 1)
+    assert SCHEDULERS.build("least_served").select(None, view, stream(0, "x"))[0].clients.tolist() == [1]
+
+
+def test_population_wastes_slots_on_the_absent():
+    matrix = np.zeros((200, 10), bool)
+    matrix[:, :5] = True
+    counts = selections("population", matrix, 4)
+    assert counts[5:].sum() == 0
+    assert counts.sum() == pytest.approx(200 * 4 / 2, rel=0.1)
+
+
+def test_parity_asks_first_who_will_seldom_be_back():
+    """Equal so far: the rare client now, since the other will be there again; late in the run it no longer matters."""
+    early = view_of([0.9, 0.1], 1, left=50)
+    assert SCHEDULERS.build("parity").select((), early, stream(0, "x"))[0].clients.tolist() == [1]
+    ledger = Ledger.empty(2)
+    ledger.selected[:] = [0, 2]
+    last = view_of([0.9, 0.1], 1, ledger=ledger, left=0)
+    assert SCHEDULERS.build("parity").select((), last, stream(0, "x"))[0].clients.tolist() == [0]
+
+
+def test_parity_opportunity_and_exponent_agree_where_they_should():
+    matrix = stream(0, "m").random((60, 20)) < 0.5
+    assert np.array_equal(selections("parity:target=opportunity", matrix, 4), selections("parity:target=1", matrix, 4))
+    assert np.array_equal(selections("parity:target=share", matrix, 4), selections("parity:target=0", matrix, 4))
+
+
+def test_parity_ratio_bounds_what_a_report_can_do():
+    """A client that reports next to no gain is asked more often, but only within the stated ratio."""
+    gains = np.ones(20)
+    gains[0] = 1e-9
+    trace = AVAILABILITY.build("always").draw(20, 400, 0)
+    counts = {}
+    for name in ("parity:target=utility,ratio=1.21", "parity:target=utility"):
+        coordinator = Coordinator(4, scheduler=SCHEDULERS.build(name))
+        counts[name] = run(coordinator, Intermittent(RollCall(20, gains), trace), 400, num_clients=20).ledger.selected
+    fair = 400 * 4 / 20
+    assert counts["parity:target=utility,ratio=1.21"][0] <= 1.1 * fair + 2
+    assert counts["parity:target=utility"][0] > 2 * fair
+
+
+def test_parity_quota_holds_in_every_window():
+    rng = stream(0, "m")
+    matrix = rng.random((120, 10)) < np.array([0.02] * 8 + [1, 1])
+    trace = Trace.from_matrix(matrix)
+    chosen = np.zeros((120, 10), int)
+
+    class Watch:
+        def on_round(self, method, record, ledger, params):
+            chosen[record.round, record.selected] = 1
+
+    coordinator = Coordinator(2, scheduler=SCHEDULERS.build("parity:quota=1.5,window=20"))
+    run(coordinator, Intermittent(RollCall(10), trace), 120, num_clients=10, observers=[Watch()])
+    windows = np.array([chosen[i : i + 20].sum(0).max() for i in range(101)])
+    assert windows.max() == 6  # 1.5 x the fair share of 2 * 20 / 10
+    assert chosen.sum() < np.minimum(matrix.sum(1), 2).sum()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("parity:target=fast", "parity:target='fast' must be share or opportunity or utility or a number"),
+        ("parity:target=-1", "target=-1.0 must be between 0 and 4"),
+        ("parity:quota=.5", "quota=0.5 must be between 1"),
+        ("parity:window=0", "window=0 must be a whole number of at least 1"),
+        ("parity:ratio=nan", "must be a finite number"),
+        ("reactive:lam=-1", "lam=-1.0 must be a finite number of at least 0"),
+        ("reactive:eps=0", "eps=0.0 must be a finite number above 0"),
+        ("reactive:missed=x", "offline or since_selected or not_selected"),
+        ("inverse:replce=true", "did you mean 'replace'"),
+        ("unifrm", "did you mean 'uniform'"),
+        ("fixed:schedule=1", "unknown key 'schedule'"),
+    ],
+)
+def test_bad_parameters_are_named(text, message):
+    with pytest.raises(ConfigError, match=".*".join(message.split("(")[0].split("|"))):
+        SCHEDULERS.build(text)

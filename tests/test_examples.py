@@ -1,0 +1,70 @@
+"""The scripts in examples/: they run, and the plain round gives the library's numbers."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedparity import Coordinator, InProcess, Intermittent, Trace, stream
+from fedparity.schedulers import Reactive
+from fedparity.tasks import Quadratic
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("lam", [0.7, 0.0])
+def test_the_plain_round_and_the_library_agree(seed, lam):
+    plain, rng = load("one_round"), stream(seed, "example")
+    n, rounds, m = 8, 12, 3
+    alpha = tuple((1 + rng.permutation(n) / 97).tolist())
+    task = Quadratic(rng.normal(size=(n, 3)) * 4, rng.uniform(0.5, 2, (n, 3)), rate=0.1, steps=5)
+    online = [np.flatnonzero(rng.random(n) < 0.6) if t != 3 else np.empty(0, np.int64) for t in range(rounds)]
+    stays = [rng.random(len(ids)) < 0.7 for ids in online]
+    engine = Intermittent(InProcess(task), Trace.from_rounds(n, online, stays))
+
+    coordinator = Coordinator(m, scheduler=Reactive(alpha=alpha, lam=lam), mixing=0.5)
+    state = coordinator.init(n, np.zeros(3))
+    clients = [
+        plain.Client(c, h, a)
+        for c, h, a in zip(task.centres.tolist(), task.curvature.tolist(), alpha, strict=True)
+    ]  # fmt: skip
+    w, failures = [0.0] * 3, 0
+    for t in range(rounds):
+        available, leaving = online[t].tolist(), online[t][~stays[t]].tolist()
+        w, asked, variance = plain.one_round(t, w, clients, available, leaving, m=m, lam=lam)
+        plan, state = coordinator.plan(state, engine.available(t))
+        record, state = coordinator.absorb(state, plan, engine.train(plan), engine.evaluate)
+        failures += len(record.failed)
+        assert asked == record.selected.tolist()
+        assert state.params == pytest.approx(w, rel=0, abs=1e-12)
+        assert state.ledger.fairness_variance() == pytest.approx(variance, rel=1e-12, abs=1e-12)
+    assert failures > 0
+    ledger = state.ledger
+    for name in ("online", "selected", "completed"):
+        assert getattr(ledger, name).tolist() == [getattr(c, name) for c in clients]
+    assert ledger.utility == pytest.approx([c.utility for c in clients], rel=0, abs=1e-12)
+    assert ledger.utility.max() > 1
+
+
+def test_there_are_examples():
+    assert "one_round.py" in [path.name for path in SCRIPTS]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_every_example_runs(script, tmp_path):
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
