@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +37,17 @@ COLUMNS = (
 class MetricsLog:
     """An observer that measures every round; `seconds` is telemetry, everything else is determined by the spec."""
 
-    def __init__(self, cohort: int, engine: Engine | None = None) -> None:
-        """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty."""
+    def __init__(
+        self, cohort: int, engine: Engine | None = None, score: Callable[[Vector], float] | None = None
+    ) -> None:
+        """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty.
+
+        `score` gives the model's accuracy on shared test data; without one, `accuracy` is the mean over clients.
+        """
         self.rows: list[tuple[object, ...]] = []
         self._cohort = cohort
         self._engine = engine
+        self._score = score
         self._clock = time.perf_counter()
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
@@ -51,6 +58,8 @@ class MetricsLog:
             if not np.isnan(evals.accuracy).any():
                 accuracy = mean_accuracy = float(evals.accuracy.mean())
                 jain_accuracy = jain(evals.accuracy)
+        if self._score is not None:
+            accuracy = self._score(params)
         normalised = ledger.normalised_utility()
         now = time.perf_counter()
         self.rows.append(
@@ -74,6 +83,11 @@ class MetricsLog:
             )
         )
         self._clock = now
+
+    def last(self) -> dict[str, float]:
+        """The numbers of the newest row, by column."""
+        pairs = zip(COLUMNS, self.rows[-1], strict=True)
+        return {name: float(value) for name, value in pairs if isinstance(value, (int, float))}
 
     def save(self, path: str | Path) -> None:
         """Write the log, whole or not at all."""

@@ -66,6 +66,7 @@ def partition_labels(
     """
     classes, sizes = np.unique(labels, return_counts=True)
     checks.at_least("clients", num_clients, 1)
+    checks.at_least("labels_per_client", labels_per_client, 1)
     checks.between("labels_per_client", labels_per_client, 1, len(classes))
     checks.at_least("min_samples", min_samples, 1)
     if samples is not None:

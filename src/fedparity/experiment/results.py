@@ -1,0 +1,203 @@
+"""What a run leaves behind: in memory for the report, and as plain files.
+
+spec.toml  spec.resolved.toml    what was asked for, and with every default filled in
+metrics_log.csv                  a row a round, method and seed
+clients.csv                      a row a client, method and seed, at the end
+journal.jsonl                    every round as it was decided, chained (docs/formats.md)
+summary.json                     the table of the report
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedparity.errors import OutputError
+from fedparity.experiment.metrics_log import COLUMNS
+from fedparity.experiment.spec import Spec, to_toml
+from fedparity.files import csv_text, write_text
+from fedparity.journal import GENESIS
+from fedparity.ledger import Ledger
+from fedparity.metrics import CountSummary, Frontier, Split, cv, jain, split, summarise_counts
+from fedparity.trace import Trace
+from fedparity.types import FloatArray, Ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MethodRun:
+    """One method with one seed."""
+
+    method: str
+    seed: int
+    log: list[tuple[object, ...]]
+    """Rows of metrics_log.csv."""
+    ledger: Ledger
+    accuracy: FloatArray
+    """Test accuracy of the last global model for each client; NaN where there is none."""
+    selected: list[Ids]
+    """Who was asked, round by round."""
+    completed: list[Ids]
+    journal: list[str]
+    head: str = GENESIS
+
+    def column(self, name: str) -> FloatArray:
+        """One column of the log, as numbers."""
+        at = COLUMNS.index(name)
+        return np.array([row[at] for row in self.log], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Results:
+    """Everything a report needs."""
+
+    spec: Spec
+    trace: Trace
+    limit: Frontier
+    """The least unequal counts that the trace allows with every slot filled."""
+    runs: list[MethodRun]
+    complete: bool = True
+    """False: interrupted; rounds that were not finished by all methods are left out."""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def methods(self) -> list[str]:
+        """Method names in the spec's order."""
+        return [m.name for m in self.spec.methods]
+
+    @property
+    def rounds(self) -> int:
+        """Rounds done by every run."""
+        return min((run.ledger.rounds for run in self.runs), default=0)
+
+    def of(self, method: str) -> list[MethodRun]:
+        """The runs of one method, one a seed."""
+        return [run for run in self.runs if run.method == method]
+
+    def counts(self, run: MethodRun) -> CountSummary:
+        """Count metrics of one run."""
+        return summarise_counts(run.ledger.selected, run.ledger.online, self.spec.cohort, max(1, run.ledger.rounds))
+
+    def splits(self, run: MethodRun) -> dict[str, Split]:
+        """Each count metric beside its limit at the run's own number of filled slots."""
+        total = min(int(run.ledger.selected.sum()), self.limit.total)
+        best = summarise_counts(
+            self.limit.at_total(total).counts, run.ledger.online, self.spec.cohort, max(1, run.ledger.rounds)
+        )
+        return split(self.counts(run), best)
+
+    def row(self, method: str) -> dict[str, float | None]:
+        """The table's row of one method: means over seeds, `_sd` beside them; None where undefined."""
+        tables = [dict(self._numbers(run)) for run in self.of(method)]
+        row: dict[str, float | None] = {}
+        for key in tables[0] if tables else ():
+            known = np.array([t[key] for t in tables if np.isfinite(t[key])])
+            row[key] = float(known.mean()) if len(known) else None
+            row[f"{key}_sd"] = float(known.std()) if len(known) else None
+        return row
+
+    def _numbers(self, run: MethodRun) -> Iterator[tuple[str, float]]:
+        for name in ("accuracy", "avg_client_accuracy", "jain_accuracy", "fairness_variance"):
+            column = run.column(name)
+            yield name, float(column[-1]) if len(column) else float("nan")
+        normalised = run.ledger.normalised_utility()
+        aided = run.ledger.normalised_utility(with_surrogates=True)
+        yield "utility_cv", cv(normalised)
+        yield "jain_utility", jain(normalised)
+        yield "utility_cv_with_surrogates", cv(aided)
+        yield "jain_utility_with_surrogates", jain(aided)
+        for name, part in self.splits(run).items():
+            yield name, part.value
+            yield f"{name}_limit", part.unavoidable
+            yield f"{name}_avoidable", part.avoidable
+        counts = self.counts(run)
+        yield "cv_per_opportunity", counts.cv_per_opportunity
+        yield "never_available", float(counts.never_available)
+        yield "fill", counts.fill
+
+    def summary(self) -> dict[str, Any]:
+        """What `--json` prints and summary.json holds."""
+        return {
+            "name": self.spec.name,
+            "clients": self.spec.population.clients,
+            "rounds": self.rounds,
+            "cohort": self.spec.cohort,
+            "seeds": self.spec.seeds,
+            "availability": self.spec.population.availability,
+            "utility": self.spec.utility,
+            "complete": self.complete,
+            "methods": [
+                {"method": name, "journal_sha256": [run.head for run in self.of(name)], **self.row(name)}
+                for name in self.methods
+            ],
+        }
+
+    def save(self, folder: str | Path, spec_text: str | None = None) -> None:
+        """Write every file; each appears whole or not at all."""
+        target = Path(folder)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
+        write_text(target / "spec.toml", to_toml(self.spec) if spec_text is None else spec_text)
+        write_text(target / "spec.resolved.toml", to_toml(self.spec.resolved()))
+        rows = [(*row, run.seed) for run in self.runs for row in run.log]
+        write_text(target / "metrics_log.csv", csv_text([*COLUMNS, "seed"], rows))
+        write_text(target / "clients.csv", csv_text(CLIENT_COLUMNS, self._client_rows()))
+        write_text(target / "journal.jsonl", "".join(self._journal_lines()))
+        write_text(target / "summary.json", json.dumps(self.summary(), indent=2, allow_nan=False) + "\n")
+
+    def _client_rows(self) -> Iterator[list[object]]:
+        names = self.trace.names or tuple(map(str, range(self.trace.num_clients)))
+        for run in self.runs:
+            led = run.ledger
+            columns: list[NDArray[Any]] = [
+                led.online, led.selected, self.limit.counts, led.completed, led.failed, led.utility,
+                led.surrogate_utility, led.utility * led.rounds / np.where(led.online > 0, led.online, np.nan),
+                led.last_online, led.last_selected, led.last_completed, led.loss, run.accuracy,
+            ]  # fmt: skip
+            for name, *values in zip(names, *(c.tolist() for c in columns), strict=True):
+                yield [run.method, run.seed, name, *values]
+
+    def _journal_lines(self) -> Iterator[str]:
+        for run in self.runs:
+            for line in run.journal:
+                yield f'{{"method":{json.dumps(run.method)},"seed":{run.seed},"record":{line}}}\n'
+
+
+CLIENT_COLUMNS = (
+    "method",
+    "seed",
+    "client",
+    "online",
+    "selected",
+    "selected_limit",
+    "completed",
+    "failed",
+    "utility",
+    "surrogate_utility",
+    "normalised_utility",
+    "last_online",
+    "last_selected",
+    "last_completed",
+    "loss",
+    "accuracy",
+)
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    found = {"python": platform.python_version()}
+    for package in ("fedparity", "numpy", "scipy", "torch"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,266 @@
+"""The spec: one TOML file that says everything a run depends on. Version 1; unknown keys are refused.
+
+The models below are the documentation: `fedparity init` writes a starter file from their descriptions, and a test holds
+docs/formats.md to them.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fedparity.availability import AVAILABILITY, ESTIMATORS
+from fedparity.errors import ConfigError, FedparityError, InputError, unknown
+from fedparity.experiment.methods import METHODS, method
+from fedparity.schedulers import SCHEDULERS
+from fedparity.surrogates import SURROGATES
+from fedparity.utility import UTILITIES
+from fedparity.weightings import WEIGHTINGS
+
+VERSION = 1
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+
+
+class Population(_Part):
+    """Who the clients are and when they are there."""
+
+    clients: int = Field(default=100, ge=1, le=10_000_000, description="registered clients (N)")
+    availability: str = Field(
+        default="phones",
+        description="who is there: NAME[:key=value,...] (fedparity list availability) or the path of a trace file",
+    )
+    dropout: float = Field(default=0.0, ge=0, le=1, description="chance of an online client to leave mid-round")
+    trace_seed: int | None = Field(default=None, ge=0, description="seed of availability; the run's if left out")
+
+
+class Task(_Part):
+    """What the clients learn."""
+
+    dataset: Literal["digits", "quadratic", "logistic"] = Field(
+        default="digits", description="digits (scikit-learn's, needs PyTorch), quadratic or logistic (NumPy alone)"
+    )
+    labels_per_client: int = Field(default=2, ge=1, le=10, description="digits: labels each client holds")
+    hidden: int = Field(default=32, ge=1, le=4096, description="digits: hidden units of the MLP")
+    epochs: int = Field(default=2, ge=1, le=1000, description="passes over the client's own data a round (E)")
+    batch: int = Field(default=16, ge=1, le=4096, description="mini-batch size")
+    rate: float = Field(default=0.1, gt=0, le=10, description="local learning rate")
+
+
+class MethodSpec(_Part):
+    """One contender: a named method, changed where a key is given, or an own combination."""
+
+    name: Name = Field(description="a name from `fedparity list methods`, or any other name with a scheduler below")
+    scheduler: str | None = Field(default=None, description="who is asked")
+    weighting: str | None = Field(default=None, description="how much each update counts")
+    surrogate: str | None = Field(default=None, description="who stands in for the absent")
+    estimator: str | None = Field(default=None, description="how availability is estimated")
+    mixing: float | None = Field(default=None, ge=0, le=1, description="Algorithm 2's a; 1: start at the global model")
+
+    @model_validator(mode="after")
+    def _builds(self) -> MethodSpec:
+        if self.name not in METHODS and self.scheduler is None:
+            known = unknown("method", self.name, METHODS)
+            raise ValueError(f"{known}; or give it a scheduler")
+        resolved = self.resolved()
+        for table, text in (
+            (SCHEDULERS, resolved.scheduler),
+            (WEIGHTINGS, resolved.weighting),
+            (SURROGATES, resolved.surrogate),
+            (ESTIMATORS, resolved.estimator),
+        ):
+            if text is not None:
+                _build(table, text)
+        return self
+
+    def resolved(self) -> MethodSpec:
+        """Every key filled in."""
+        base = method(self.name if self.name in METHODS else "uniform")
+        given = self.model_dump(exclude_none=True)
+        filled = {
+            "scheduler": base.scheduler,
+            "weighting": base.weighting,
+            "surrogate": base.surrogate,
+            "mixing": base.mixing,
+        }
+        return self.model_copy(update=filled | given)
+
+
+def _build(table: Any, text: str) -> Any:
+    try:
+        return table.build(text)
+    except FedparityError as error:
+        raise ValueError(str(error)) from error
+
+
+class Spec(_Part):
+    """Everything a run depends on."""
+
+    version: Literal[1] = Field(description="format of this file")
+    name: Name = Field(default="run", description="what the run is called in its report")
+    seed: int = Field(default=0, ge=0, le=2**62, description="root of all random numbers")
+    seeds: int = Field(default=1, ge=1, le=1000, description="repetitions; number i uses seed + i on the same trace")
+    rounds: int = Field(default=100, ge=1, le=1_000_000, description="rounds (T)")
+    cohort: int = Field(default=5, ge=1, description="clients asked a round (m)")
+    over_select: float = Field(default=0.0, ge=0, le=10, description="share asked beyond the cohort")
+    min_reports: int = Field(default=1, ge=0, description="fewer usable reports: the round is abandoned")
+    utility: str = Field(
+        default="global_loss_drop", description="what taking part was worth: one rule for all methods of a run"
+    )
+    workers: int = Field(default=1, ge=1, le=256, description="threads; the results are the same with any number")
+    population: Population = Field(default_factory=Population, description="who the clients are")
+    task: Task = Field(default_factory=Task, description="what they learn")
+    methods: tuple[MethodSpec, ...] = Field(strict=False, description="the contenders, on the same availability")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Spec:
+        if self.cohort > self.population.clients:
+            n = self.population.clients
+            raise ValueError(f"cohort={self.cohort} but population.clients={n}; lower cohort to {n}")
+        if not self.methods:
+            raise ValueError('methods is empty; list at least one, for example [[methods]] name = "parity"')
+        names = [m.name for m in self.methods]
+        twice = next((n for n in names if names.count(n) > 1), None)
+        if twice is not None:
+            raise ValueError(f"methods: {twice!r} is listed twice; give each its own name")
+        _build(UTILITIES, self.utility)
+        text = self.population.availability
+        if text.partition(":")[0] in AVAILABILITY or not looks_like_a_path(text):
+            _build(AVAILABILITY, text)
+        return self
+
+    def resolved(self) -> Spec:
+        """The same run with nothing left to defaults."""
+        population = self.population
+        if population.trace_seed is None:
+            population = population.model_copy(update={"trace_seed": self.seed})
+        methods = tuple(m.resolved() for m in self.methods)
+        return self.model_copy(update={"population": population, "methods": methods})
+
+
+def looks_like_a_path(text: str) -> bool:
+    """Whether an availability names a file rather than a model."""
+    return "/" in text or bool(Path(text).suffix) or Path(text).exists()
+
+
+def load(path: str | Path, overrides: Sequence[str] = ()) -> Spec:
+    """A spec file, with `key=value` overrides (`population.clients=50`) laid over it."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; `fedparity init {path}` writes a starter") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as text ({error})") from error
+    return parse(text, str(path), overrides)
+
+
+def parse(text: str, source: str, overrides: Sequence[str] = ()) -> Spec:
+    """A spec from TOML text; `source` stands in messages."""
+    try:
+        values = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{source}: not valid TOML: {error}") from error
+    for override in overrides:
+        _lay_over(values, override)
+    try:
+        return Spec.model_validate(values)
+    except ValidationError as error:
+        raise InputError(f"{source}: {_one_line(error)}") from error
+
+
+def _lay_over(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {override!r} must be written key=value, for example population.clients=50")
+    try:
+        value = tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = key.strip().split(".")
+    for parent in parents:
+        inner = values.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set {override!r}: {parent!r} is not a table")
+        values = inner
+    values[last] = value
+
+
+def _one_line(error: ValidationError) -> str:
+    """The first thing that is wrong: the key, the value, the rule and the fix."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    value = first["input"]
+    shown = f"{value!r}" if isinstance(value, (str, int, float, bool)) else type(value).__name__
+    kind = first["type"]
+    if kind == "extra_forbidden":
+        return str(unknown("key", where, _keys_beside(first["loc"])))
+    if kind == "missing":
+        return f"key {where!r} is missing; add it{' (version = 1)' if where == 'version' else ''}"
+    if kind == "value_error":
+        text = str(first["ctx"]["error"])
+        return f"{where}: {text}" if where else text
+    rule = first["msg"][0].lower() + first["msg"][1:]
+    return f"key {where!r} is {shown}: {rule}"
+
+
+def _keys_beside(loc: tuple[int | str, ...]) -> list[str]:
+    """The keys that may stand where an unknown one was found, written as a user writes them."""
+    parents = [str(part) for part in loc[:-1]]
+    models: dict[str, type[BaseModel]] = {"population": Population, "task": Task, "methods": MethodSpec}
+    model = models.get(parents[0] if parents else "", Spec)
+    prefix = ".".join(parents) + "." if parents else ""
+    return [prefix + name for name in model.model_fields]
+
+
+def to_toml(spec: Spec) -> str:
+    """The spec as TOML; reading it back gives the same spec."""
+    return "\n".join(_toml_lines(spec, comments=False)) + "\n"
+
+
+def starter() -> str:
+    """A commented spec in which every key is shown with its default."""
+    spec = Spec(version=1, name="first", methods=(MethodSpec(name="uniform"), MethodSpec(name="parity")))
+    head = "# A fedparity run: start it with `fedparity run FILE`. Every key is shown with its default."
+    own = [
+        "",
+        "# An own combination needs a name and a scheduler (fedparity list schedulers); the other keys are optional.",
+        "# [[methods]]",
+        '# name = "halfway"',
+        '# scheduler = "parity:target=0.5"    # who is asked',
+        '# weighting = "mean"                 # how much each update counts',
+        '# surrogate = "none"                 # who stands in for the absent',
+        '# estimator = "forecast"             # how availability is estimated',
+        "# mixing = 1.0                       # Algorithm 2's a; 1: start from the global model",
+    ]
+    return "\n".join([head, *_toml_lines(spec, comments=True), *own]) + "\n"
+
+
+def _toml_lines(spec: Spec, *, comments: bool) -> Iterator[str]:
+    def lines(part: BaseModel) -> Iterator[str]:
+        for name, field in type(part).model_fields.items():
+            value = getattr(part, name)
+            if isinstance(value, (BaseModel, tuple)):
+                continue
+            note = f"  # {field.description}" if comments else ""
+            if value is not None:
+                yield f"{name} = {json.dumps(value, ensure_ascii=False)}{note}"
+            elif comments and not isinstance(part, MethodSpec):
+                yield f"# {name} = 0{note}"
+
+    yield from lines(spec)
+    for name, part in (("population", spec.population), ("task", spec.task)):
+        yield ""
+        yield f"[{name}]"
+        yield from lines(part)
+    for contender in spec.methods:
+        yield ""
+        yield "[[methods]]"
+        yield from lines(contender)
