@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 import typer
 
 from fedparity.errors import ConfigError, FedparityError, unknown
+from fedparity.show import Progress, Rounds, Target, console_for, show_results, show_schedules, show_tables
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from fedparity.experiment import Schedule
+    from fedparity.experiment import Method, Schedule
+    from fedparity.experiment.spec import Spec
     from fedparity.protocols import Availability
     from fedparity.table import Table
     from fedparity.trace import Trace
@@ -42,32 +42,6 @@ COMPARED = (
     "parity",
 )
 """What `--scheduler all` compares: every scheduler aimed at equal shares, and the paper's rules in both readings."""
-
-Target: TypeAlias = Literal["share", "opportunity", "utility"]
-SHOWN: dict[Target, list[tuple[str, tuple[str, str]]]] = {
-    "share": [
-        ("gap", ("selection_gap", "{:.3f}")),
-        ("limit", ("selection_gap_limit", "{:.3f}")),
-        ("Gini", ("gini", "{:.3f}")),
-        ("limit", ("gini_limit", "{:.3f}")),
-        ("never", ("never_served", "{:.0f}")),
-        ("limit", ("never_served_limit", "{:.0f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-    "opportunity": [
-        ("CV(S/online)", ("cv_per_opportunity", "{:.3f}")),
-        ("limit", ("cv_per_opportunity_limit", "{:.3f}")),
-        ("never", ("never_served", "{:.0f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-    "utility": [
-        ("CV(u/pi)", ("utility_cv", "{:.3f}")),
-        ("Jain", ("jain_utility", "{:.3f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-}
-"""The columns of each comparison: the three targets pull apart, so one table shows one of them."""
-DECIDES: dict[Target, str] = {"share": "gini_avoidable", "opportunity": "cv_per_opportunity", "utility": "utility_cv"}
 
 JSON_OPTION = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 
@@ -102,12 +76,6 @@ def _fail(message: str) -> None:
 
 def _print_json(value: object) -> None:
     print(json.dumps(value, indent=2, allow_nan=False))  # noqa: T201 - machine output, never styled
-
-
-def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
 
 
 def _version(value: bool) -> None:
@@ -177,7 +145,7 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
         estimator=None if estimator is None else ESTIMATORS.build(estimator),
     )
     results = []
-    with _Progress(len(built) * setting.draws) as progress:
+    with Progress(len(built) * setting.draws) as progress:
         for name, policy in built.items():
             progress.describe(name)
             done = schedule(policy, setting, name=name, workers=workers, progress=progress.step, by=by)
@@ -186,7 +154,7 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
         found = [_schedule_json(result, availability) for result in results]
         _print_json(found[0] if len(found) == 1 else found)
     else:
-        _show_schedules(results, availability, by)
+        show_schedules(results, availability, by)
 
 
 def _population(
@@ -203,36 +171,74 @@ def _population(
     return AVAILABILITY.build(text)
 
 
-class _Progress:
-    """A bar on stderr, if somebody is looking."""
+@app.command("init")
+def init_command(
+    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("spec.toml"),
+) -> None:
+    """Write a commented starter spec."""
+    from fedparity.experiment.spec import starter
+    from fedparity.files import write_text
 
-    def __init__(self, total: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    if file.exists():
+        raise ConfigError(f"{file} is already there; give another name or remove it")
+    write_text(file, starter())
+    console_for().print(f"Wrote {file}. Next: fedparity run {file}", markup=False, soft_wrap=True)
 
-        console = _console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=total)
 
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
+@app.command("run")
+def run_command(
+    spec: Annotated[Path, typer.Argument(help="A spec file; `fedparity init` writes a starter.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the results.  [runs/NAME]")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value laid over the spec; may be given several times.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace the results that are in the folder.")] = False,
+    as_json: JSON_OPTION = False,
+) -> None:
+    """Carry out a spec: progress, a table, an outcome, and a folder with plain files and a report."""
+    from fedparity.experiment.spec import load, to_toml
 
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+    loaded = load(spec, overrides or [])
+    text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8")
+    _carry_out(loaded, text, out or Path("runs") / loaded.name, overwrite=overwrite, as_json=as_json)
 
-    def describe(self, text: str) -> None:
-        self._bar.update(self._task, description=text)
 
-    def step(self, _: int) -> None:
-        self._bar.advance(self._task)
+@app.command("demo")
+def demo_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results; what a demo left there is replaced.")] = Path(
+        "runs/demo"
+    ),
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="key=value laid over the demo's spec.")] = None,
+    as_json: JSON_OPTION = False,
+) -> None:
+    """The embedded comparison: seven methods, phones that come and go, real digits."""
+    from fedparity.experiment.demo import DEMO
+    from fedparity.experiment.spec import parse, to_toml
+
+    loaded = parse(DEMO, "demo", overrides or [])
+    _carry_out(loaded, to_toml(loaded) if overrides else DEMO, out, overwrite=True, as_json=as_json)
+
+
+def _carry_out(spec: Spec, text: str, out: Path, *, overwrite: bool, as_json: bool) -> None:
+    from fedparity import report
+    from fedparity.experiment.results import prepare_folder
+    from fedparity.experiment.runner import run_spec
+    from fedparity.experiment.stop import Stop
+
+    prepare_folder(out, overwrite=overwrite)
+    with Stop() as stop, Rounds(spec, quiet=as_json) as rounds:
+        results = run_spec(spec, rounds.tell, lambda: stop.asked)
+    results.save(out, text)
+    page = out / "report.html"
+    report.write(results, page)
+    if as_json:
+        _print_json({**results.summary(), "folder": str(out), "report": str(page)})
+    else:
+        show_results(results)
+        console_for().print(f"Report: {page}", markup=False, soft_wrap=True)
+    if stop.asked and not results.complete:
+        console_for(stderr=True).print(f"Stopped early; what was done is in {out}", markup=False, soft_wrap=True)
+        raise typer.Exit(130)
 
 
 def _schedule_json(result: Schedule, availability: str) -> dict[str, Any]:
@@ -248,41 +254,6 @@ def _schedule_json(result: Schedule, availability: str) -> dict[str, Any]:
         "journal_sha256": result.journal_sha256,
         **result.means(),
     }
-
-
-def _show_schedules(results: list[Schedule], availability: str, by: Target) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    s = results[0].setting
-    console = _console()
-    draws = f", mean of {s.draws} draws" if s.draws > 1 else ""
-    title = f"{s.clients} clients ({escape(availability)}), {s.rounds} rounds, {s.cohort} asked a round{draws}"
-    console.print(title, soft_wrap=True)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("scheduler", overflow="fold")
-    for header, _ in SHOWN[by]:
-        table.add_column(header, justify="right", no_wrap=True)
-    best = min(results, key=lambda r: r.means()[DECIDES[by]] or 0.0)
-    for result in results:
-        means = result.means()
-        cells = [form.format(means[key]) if means[key] is not None else "-" for _, (key, form) in SHOWN[by]]
-        table.add_row(escape(result.name), *cells, style="bold" if result is best and len(results) > 1 else "")
-    console.print(table)
-    console.print(_verdict(results, best, by), soft_wrap=True)
-
-
-def _verdict(results: list[Schedule], best: Schedule, by: Target) -> str:
-    m = {key: value or 0.0 for key, value in best.means().items()}
-    lead = f"Fairest by {by}: {best.name}. " if len(results) > 1 else ""
-    absent = f" {m['never_available']:.0f} clients were never there." if m["never_available"] >= 0.5 else ""
-    if by == "utility":
-        return f"{lead}Its utility per round online varies by {m['utility_cv']:.3f} (CV).{absent}"
-    key, noun = ("selection_gap", "selection gap") if by == "share" else ("cv_per_opportunity", "CV per round online")
-    return (
-        f"{lead}Of its {noun} {m[key]:.3f}, {m[key + '_limit']:.3f} could not be avoided by any scheduler that fills"
-        f" as many slots; {m[key + '_avoidable']:.3f} is its own.{absent}"
-    )
 
 
 def _tables() -> dict[str, Table[Any]]:
@@ -307,10 +278,12 @@ def list_command(
     what: Annotated[str | None, typer.Argument(help="A table, or the name of one component.")] = None,
     as_json: JSON_OPTION = False,
 ) -> None:
-    """What there is: schedulers, availability, estimators, utilities, weightings, surrogates, metrics, or one NAME."""
+    """What there is: schedulers, availability, ..., methods, metrics, or everything about one NAME."""
+    from fedparity.experiment import METHODS
     from fedparity.metrics import METRICS
 
     tables = {name: [t.describe(entry) for entry in t] for name, t in _tables().items()}
+    tables["methods"] = [_method_entry(name, m) for name, m in METHODS.items()]
     tables["metrics"] = [
         {"name": name, "summary": text, "parameters": {}, "reference": None} for name, text in METRICS.items()
     ]
@@ -319,7 +292,7 @@ def list_command(
         if as_json:
             _print_json(chosen)
         else:
-            _show_tables(chosen)
+            show_tables(chosen)
         return
     found = [{"table": t, **entry} for t, entries in tables.items() for entry in entries if entry["name"] == what]
     if not found:
@@ -331,27 +304,20 @@ def list_command(
             _show_entry(entry)
 
 
-def _show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = _console()
-    for name, entries in tables.items():
-        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=True)
-        table.add_column()
-        for entry in entries:
-            table.add_row(entry["name"], escape(entry["summary"]))
-        console.print(f"[bold]{name}[/bold]")
-        console.print(table)
-        console.print()
-    console.print("fedparity list NAME tells more about one of them.")
+def _method_entry(name: str, method: Method) -> dict[str, Any]:
+    parts = {"scheduler": method.scheduler, "weighting": method.weighting, "surrogate": method.surrogate}
+    return {
+        "name": name,
+        "summary": method.summary,
+        "parameters": {**parts, "mixing": method.mixing},
+        "reference": method.reference,
+    }
 
 
 def _show_entry(entry: dict[str, Any]) -> None:
     from rich.markup import escape
 
-    console = _console()
+    console = console_for()
     console.print(f"[bold]{entry['name']}[/bold] ({entry['table']}): {escape(entry['summary'])}")
     module = _module_text(entry)
     if module:

@@ -198,9 +198,7 @@ def test_too_few_reports_abandon_the_round():
     assert len(dropped.failed) == 2, "a client whose good report was thrown away did not fail"
 
 
-@pytest.mark.parametrize(
-    ("cohort", "share", "asked"), [(4, 0.0, 4), (4, 0.25, 5), (4, 0.3, 6), (1, 0.01, 2), (6, 1, 6)]
-)
+@pytest.mark.parametrize(("cohort", "share", "asked"), [(4, 0, 4), (4, 0.25, 5), (4, 0.3, 6), (1, 0.01, 2), (6, 1, 6)])
 def test_over_selection_asks_more(cohort, share, asked):
     coordinator = Coordinator(cohort, over_select=share)
     plan, _ = coordinator.plan(coordinator.init(N, np.zeros(D)), EVERYBODY)
@@ -285,7 +283,7 @@ def test_a_plan_of_another_round_is_refused():
 def test_a_rule_that_needs_an_evaluation_says_so():
     coordinator = a_coordinator(utility=GlobalLossDrop())
     plan, state = coordinator.plan(coordinator.init(N, np.ones(D)), EVERYBODY)
-    with pytest.raises(RoundError, match="'global_loss_drop' needs .* pass evaluate= to absorb"):
+    with pytest.raises(RoundError, match=r"'global_loss_drop' needs .* pass evaluate= to absorb"):
         coordinator.absorb(state, plan, [a_report(int(k)) for k in plan.cohort.clients])
 
 

@@ -41,12 +41,9 @@ def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
     per_client=st.integers(1, 5),
     samples=st.none() | st.integers(5, 40),
     share=st.floats(0, 1),
-    seed=st.integers(0, 3),
 )
-def test_invariants(labels, num_clients, per_client, samples, share, seed):
-    deal = partition_labels(
-        labels, num_clients, per_client, samples=samples, min_samples=1, test_share=share, seed=seed
-    )
+def test_invariants(labels, num_clients, per_client, samples, share):
+    deal = partition_labels(labels, num_clients, per_client, samples=samples, min_samples=1, test_share=share)
     held = set(deal.held_out.tolist())
     assert deal.num_clients == num_clients == len(deal.test)
     assert deal.labels.tolist() == [[(k + i) % 5 for i in range(per_client)] for k in range(num_clients)]
@@ -75,7 +72,7 @@ def test_digits_are_shared_only_when_there_are_too_few(num_clients, per_client, 
     used = np.bincount(np.concatenate(deal.train), minlength=len(LABELS))
     assert min(map(len, deal.train)) >= 20
     for label in range(10):
-        pool = np.setdiff1d(np.flatnonzero(LABELS == label), deal.held_out)
+        pool = np.setdiff1d(np.flatnonzero(label == LABELS), deal.held_out)
         holders = int((deal.labels == label).sum())
         least = -(-20 // per_client)
         if holders == 0:
@@ -107,10 +104,10 @@ def test_a_seed_is_a_deal():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"num_clients": 0}, "clients=0 must be at least 1"),
+        ({"num_clients": 0}, "clients=0 must be .*at least 1"),
         ({"labels_per_client": 11}, "labels_per_client=11 must be between 1 and 10"),
-        ({"samples": 1}, "samples=1 must be at least 2"),
-        ({"min_samples": 0}, "min_samples=0 must be at least 1"),
+        ({"samples": 1}, "samples=1 must be .*at least 2"),
+        ({"min_samples": 0}, "min_samples=0 must be .*at least 1"),
         ({"min_samples": 400}, "lower min_samples"),
         ({"test_share": 1.5}, "test_share=1.5 must be between 0 and 1"),
         ({"labels": np.array([0, 0, 1])}, "label 1 has a single image"),

@@ -179,15 +179,15 @@ def test_a_federation_learns_to_read():
     task = digits_task(20, rate=0.3)
     coordinator = Coordinator(cohort=20, scheduler=Uniform())
     state = run(coordinator, InProcess(task), 30, params=task.init(stream(0, "init")), num_clients=20)
-    assert task.accuracy(state.params) > 0.85
+    assert task.accuracy(state.params) > 0.8  # measured: 0.91 (seeds 0 to 3: 0.91 to 0.94)
     assert task.accuracy(FIRST) < 0.2
 
 
 def test_the_first_model_has_torch_s_own_spread_and_is_float32():
     assert np.array_equal(FIRST, FIRST.astype(np.float32))
     assert np.array_equal(FIRST, TASK.init(stream(0, "init")))
-    assert 0.12 < np.abs(FIRST[: 64 * 33]).max() <= 1 / 8
-    assert 0.17 < np.abs(FIRST[64 * 33 :]).max() <= 1 / np.sqrt(32)
+    assert 0.12 < np.abs(FIRST[: 65 * 32]).max() <= 1 / 8
+    assert 0.17 < np.abs(FIRST[65 * 32 :]).max() <= 1 / np.sqrt(32)
 
 
 def test_flat_order_is_that_of_torch():
@@ -217,10 +217,10 @@ def test_a_task_can_be_copied_after_use(twin):
     ("wrong", "message"),
     [
         ({"labels_per_client": 11}, "labels_per_client=11 must be between 1 and 10"),
-        ({"num_clients": 0}, "clients=0 must be at least 1"),
-        ({"hidden": 0}, "hidden=0 must be at least 1"),
-        ({"epochs": 0}, "epochs=0 must be at least 1"),
-        ({"batch": 0}, "batch=0 must be at least 1"),
+        ({"num_clients": 0}, "clients=0 must be .*at least 1"),
+        ({"hidden": 0}, "hidden=0 must be .*at least 1"),
+        ({"epochs": 0}, "epochs=0 must be .*at least 1"),
+        ({"batch": 0}, "batch=0 must be .*at least 1"),
         ({"rate": 0.0}, "rate=0.0 must be a finite number above 0"),
         ({"momentum": 1.0}, "momentum=1.0 must be between 0 and 0.999"),
     ],

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.errors import OutputError
+from fedparity.errors import ConfigError, OutputError
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.spec import Spec, to_toml
 from fedparity.files import csv_text, write_text
@@ -64,7 +64,7 @@ class Results:
     """The least unequal counts that the trace allows with every slot filled."""
     runs: list[MethodRun]
     complete: bool = True
-    """False: interrupted; rounds that were not finished by all methods are left out."""
+    """False: it was stopped early; `rounds` and the seeds of `runs` say how far it came."""
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -103,6 +103,10 @@ class Results:
             row[f"{key}_sd"] = float(known.std()) if len(known) else None
         return row
 
+    def fairest(self) -> str:
+        """The method that adds least to the Gini coefficient that could not be avoided."""
+        return min(self.methods, key=lambda name: self.row(name)["gini_avoidable"] or 0.0)
+
     def _numbers(self, run: MethodRun) -> Iterator[tuple[str, float]]:
         for name in ("accuracy", "avg_client_accuracy", "jain_accuracy", "fairness_variance"):
             column = run.column(name)
@@ -129,7 +133,7 @@ class Results:
             "clients": self.spec.population.clients,
             "rounds": self.rounds,
             "cohort": self.spec.cohort,
-            "seeds": self.spec.seeds,
+            "seeds": len({run.seed for run in self.runs}),
             "availability": self.spec.population.availability,
             "utility": self.spec.utility,
             "complete": self.complete,
@@ -140,12 +144,8 @@ class Results:
         }
 
     def save(self, folder: str | Path, spec_text: str | None = None) -> None:
-        """Write every file; each appears whole or not at all."""
+        """Write every file into a folder made ready; each appears whole or not at all."""
         target = Path(folder)
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
         write_text(target / "spec.toml", to_toml(self.spec) if spec_text is None else spec_text)
         write_text(target / "spec.resolved.toml", to_toml(self.spec.resolved()))
         rows = [(*row, run.seed) for run in self.runs for row in run.log]
@@ -170,6 +170,25 @@ class Results:
         for run in self.runs:
             for line in run.journal:
                 yield f'{{"method":{json.dumps(run.method)},"seed":{run.seed},"record":{line}}}\n'
+
+
+FILES = ("spec.toml", "spec.resolved.toml", "metrics_log.csv", "clients.csv", "journal.jsonl", "summary.json")
+
+
+def prepare_folder(folder: str | Path, *, overwrite: bool = False) -> None:
+    """Make a folder for results, or refuse: nothing of an earlier run is ever mixed with a new one."""
+    target = Path(folder)
+    old = [target / name for name in (*FILES, "report.html") if (target / name).exists()]
+    if old and not overwrite:
+        raise ConfigError(f"{folder} already holds results ({old[0].name}); give another --out, or --overwrite")
+    if target.exists() and any(target.iterdir()) and not old:
+        raise ConfigError(f"{folder} is not empty and holds no results; give another --out")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for path in old:
+            path.unlink()
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ready ({error.strerror}); choose another folder") from error
 
 
 CLIENT_COLUMNS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,8 @@ from fedparity.types import Evals, RoundRecord, Vector
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
 
+Asked = Callable[[], bool]
+"""Whether the run has been asked to stop."""
 Progress = Callable[[int, str, dict[str, float]], None]
 """Told after each round of each method: the round (over all seeds), the method, and its row of numbers."""
 
@@ -120,38 +123,52 @@ class _Record:
         )
 
 
+class _Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
+    """The run was asked to stop."""
+
+
 class _Tell:
-    def __init__(self, log: MetricsLog, base: int, progress: Progress) -> None:
-        self._log, self._base, self._progress = log, base, progress
+    """Tells of every round, and stops between two of them, when every method has done the same number."""
+
+    def __init__(self, record: _Record, base: int, last: str, progress: Progress | None, stop: Asked | None) -> None:
+        self._record, self._base, self._last, self._progress, self._stop = record, base, last, progress, stop
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
-        self._progress(self._base + record.round, method, self._log.last())
+        if self._progress is not None:
+            self._progress(self._base + record.round, method, self._record.log.last())
+        if self._stop is not None and method == self._last and self._stop():
+            raise _Stopped
 
 
-def run_spec(spec: Spec, progress: Progress | None = None) -> Results:
-    """Carry out a spec; when interrupted, what is done so far comes back with `complete` False."""
+def _run_seed(spec: Spec, trace: Trace, repeat: int, progress: Progress | None, stop: Asked | None) -> list[MethodRun]:
+    seed = spec.seed + repeat
+    task = build_task(spec, seed)
+    engine = Intermittent(InProcess(task, spec.workers), trace)
+    record = _Record(spec, seed, engine, task)
+    tell = _Tell(record, repeat * spec.rounds, spec.methods[-1].name, progress, stop)
+    methods = {m.name: build_coordinator(spec, m, seed) for m in spec.methods}
+    first = task.init(stream(seed, "init"))
+    with contextlib.suppress(_Stopped):
+        run_side_by_side(
+            methods, engine, spec.rounds, params=first, num_clients=task.num_clients, observers=[record, tell]
+        )
+    return [record.run(m.name) for m in spec.methods]
+
+
+def run_spec(spec: Spec, progress: Progress | None = None, stop: Asked | None = None) -> Results:
+    """Carry out a spec. When `stop` says so it ends after the round, and `complete` is False.
+
+    A repetition that was cut short counts only if there is no whole one.
+    """
     trace = draw_trace(spec)
     runs: list[MethodRun] = []
     complete = True
     for repeat in range(spec.seeds):
-        seed = spec.seed + repeat
-        task = build_task(spec, seed)
-        engine = Intermittent(InProcess(task, spec.workers), trace)
-        record = _Record(spec, seed, engine, task)
-        observers: list[Any] = [record]
-        if progress is not None:
-            observers.append(_Tell(record.log, repeat * spec.rounds, progress))
-        methods = {m.name: build_coordinator(spec, m, seed) for m in spec.methods}
-        first = task.init(stream(seed, "init"))
-        try:
-            run_side_by_side(
-                methods, engine, spec.rounds, params=first, num_clients=task.num_clients, observers=observers
-            )
-        except KeyboardInterrupt:
-            complete = False
-        runs += [record.run(m.name) for m in spec.methods if m.name in record.ledgers]
-        if not complete:
+        new = _run_seed(spec, trace, repeat, progress, stop)
+        complete = new[0].ledger.rounds == spec.rounds
+        runs += new if complete or not runs else []
+        if not complete or (stop is not None and stop()):
+            complete = complete and repeat == spec.seeds - 1
             break
-    seen = min((run.ledger.rounds for run in runs), default=0)
-    limit = frontier(trace.head(seen) if seen else trace.head(1), spec.cohort)
+    limit = frontier(trace.head(runs[0].ledger.rounds), spec.cohort)
     return Results(spec, trace, limit, runs, complete, versions())

@@ -52,7 +52,7 @@ class Task(_Part):
     hidden: int = Field(default=32, ge=1, le=4096, description="digits: hidden units of the MLP")
     epochs: int = Field(default=2, ge=1, le=1000, description="passes over the client's own data a round (E)")
     batch: int = Field(default=16, ge=1, le=4096, description="mini-batch size")
-    rate: float = Field(default=0.1, gt=0, le=10, description="local learning rate")
+    rate: float = Field(default=0.3, gt=0, le=10, description="local learning rate")
 
 
 class MethodSpec(_Part):

@@ -1,0 +1,134 @@
+"""Laws that every utility, surrogate and weighting keeps, run over the tables."""
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedparity import SURROGATES, UTILITIES, WEIGHTINGS, ClientReport, Evals, Ledger, Rows
+
+N = 7
+WEIRD = st.floats(-1e6, 1e6) | st.just(float("nan"))
+COLUMN = st.lists(WEIRD, min_size=N, max_size=N).map(np.array)
+CLIENTS = st.lists(st.integers(0, N - 1), unique=True, min_size=1).map(sorted)
+
+
+def a_ledger(loss):
+    ledger = Ledger.empty(N)
+    ledger.loss[:] = loss
+    ledger.last_completed[:] = np.arange(N) % 4 - 1
+    ledger.rounds = 4
+    return ledger
+
+
+@pytest.mark.parametrize("name", UTILITIES)
+@settings(deadline=None)
+@given(data=st.data(), clients=CLIENTS, columns=st.tuples(*[COLUMN] * 6), bound=st.floats(0.01, 100))
+def test_utilities_are_bounded_and_each_client_is_credited_for_itself(name, data, clients, columns, bound):
+    rule = UTILITIES[name](bound=bound)
+    before, after, accuracy, last, loss_now, accuracy_now = columns
+    reports = [ClientReport(k, None, 1, before[k], after[k], accuracy[k]) for k in clients]
+
+    def credit(order):
+        ids = np.array([r.client for r in order])
+        evals = Evals(ids, loss_now[ids], accuracy_now[ids])
+        utility, loss, _ = rule.credit(rule.init(N), order, a_ledger(last), evals)
+        assert utility.dtype == loss.dtype == np.float64
+        return {k: (u, repr(f)) for k, u, f in zip(ids.tolist(), utility.tolist(), loss.tolist(), strict=True)}
+
+    found = credit(reports)
+    assert all(0 <= u <= bound for u, _ in found.values())
+    assert credit(data.draw(st.permutations(reports))) == found
+    for report in reports:
+        assert credit([report]) == {report.client: found[report.client]}
+
+
+@pytest.mark.parametrize("name", UTILITIES)
+def test_crediting_nobody_changes_nothing(name):
+    rule, none = UTILITIES.build(name), np.empty(0)
+    state, ledger = rule.init(N), a_ledger(np.ones(N))
+    kept = copy.deepcopy((state, ledger))
+    utility, loss, state = rule.credit(state, [], ledger, Evals(np.empty(0, np.int64), none, none))
+    assert len(utility) == len(loss) == 0
+    assert repr(state) == repr(kept[0])
+    assert ledger == kept[1]
+
+
+@pytest.mark.parametrize("name", [*SURROGATES, "utility:g=level", "utility:epsilon=.5"])
+@settings(deadline=None)
+@given(
+    clients=CLIENTS,
+    online=st.sets(st.integers(0, N - 1)),
+    loss=st.lists(st.floats(0, 10), min_size=N, max_size=N).map(np.array),
+)
+def test_surrogates_stand_in_for_the_absent_only(name, clients, online, loss):
+    rule, ledger, available = SURROGATES.build(name), a_ledger(loss), np.array(sorted(online), dtype=np.int64)
+    reports = [ClientReport(k, loss_after=loss[k]) for k in clients]
+    state = rule.remember(rule.init(N), reports, loss[clients])
+    kept = ledger.copy()
+    found, state = rule.stand_in(state, 4, available, ledger, lambda ids: Evals(ids, loss[ids], loss[ids]))
+    again, _ = rule.stand_in(state, 4, available, ledger, lambda ids: Evals(ids, loss[ids], loss[ids]))
+    assert ledger == kept
+    assert not online & set(found.clients.tolist())
+    assert (ledger.last_completed[found.clients] >= 0).all()
+    assert len(found.utility) == len(found.clients)
+    assert np.isfinite(found.utility).all()
+    assert (found.utility >= 0).all()
+    assert found.eta_sum >= 0
+    assert found.bias_bound >= 0
+    assert again.utility.tobytes() == found.utility.tobytes()
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_remembering_nobody_changes_nothing(name):
+    rule = SURROGATES.build(name)
+    assert repr(rule.remember(rule.init(N), [], np.empty(0))) == repr(rule.init(N))
+
+
+@st.composite
+def rows(draw):
+    clients = np.array(draw(CLIENTS))
+    k = len(clients)
+    sizes = draw(st.lists(st.integers(1, 10**9), min_size=k, max_size=k))
+    deltas = draw(st.lists(st.floats(-1e3, 1e3), min_size=2 * k, max_size=2 * k))
+    probs = draw(st.lists(st.floats(1e-3, 1), min_size=k, max_size=k))
+    losses = draw(st.lists(WEIRD, min_size=k, max_size=k))
+    return Rows(
+        clients, np.reshape(deltas, (k, 2)), clients * 0, np.array(sizes, float), np.array(losses), np.array(probs)
+    )
+
+
+@pytest.mark.parametrize("name", WEIGHTINGS)
+@given(rows=rows(), data=st.data())
+def test_weights_are_finite_and_follow_their_rows(name, rows, data):
+    rule = WEIGHTINGS.build(name)
+    weights, _ = rule.weigh(rule.init(N), rows, a_ledger(np.ones(N)))
+    assert weights.shape == rows.clients.shape
+    assert weights.dtype == np.float64
+    assert np.isfinite(weights).all()
+    assert (weights >= 0).all()
+    if name in ("mean", "by_size"):
+        assert weights.sum() == pytest.approx(1, rel=1e-12)
+    order = np.array(data.draw(st.permutations(range(len(weights)))))
+    turned = Rows(*(getattr(rows, f)[order] for f in ("clients", "deltas", "ages", "sizes", "losses", "probs")))
+    assert rule.weigh(rule.init(N), turned, a_ledger(np.ones(N)))[0] == pytest.approx(weights[order], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", WEIGHTINGS)
+def test_no_rows_have_no_weights(name):
+    rule, none = WEIGHTINGS.build(name), np.empty(0)
+    ids = np.empty(0, np.int64)
+    weights, _ = rule.weigh(rule.init(N), Rows(ids, np.empty((0, 2)), ids, none, none, none), Ledger.empty(N))
+    assert weights.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("table", "name"), [(t, name) for t in (UTILITIES, SURROGATES, WEIGHTINGS) for name in t], ids=lambda x: str(x)[:20]
+)
+def test_every_entry_describes_itself(table, name):
+    entry = table.describe(name)
+    assert entry["summary"].endswith(".")
+    assert all(value is not ... for value in entry["parameters"].values())
+    assert table.build(name) == table[name]()
