@@ -201,7 +201,11 @@ class Coordinator:
         if self.mixing < 1:
             state.client_models.update({r.client: plan.params + r.delta for r in used if r.delta is not None})
         weights, state.weighting = self.weighting.weigh(state.weighting, rows, state.ledger)
-        state.params = state.params + self.server_rate * (weights @ rows.deltas)
+        # Row by row in client order rather than BLAS: the same bits with any number of threads.
+        step = np.zeros_like(state.params)
+        for weight, delta in zip(weights, rows.deltas, strict=True):
+            step += weight * delta
+        state.params = state.params + self.server_rate * step
         return rows, weights
 
     def _credit(

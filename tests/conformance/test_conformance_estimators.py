@@ -91,5 +91,7 @@ def test_remaining_is_the_rate_times_the_rounds_left(text):
     model = ESTIMATORS.build(text)
     state = seen(model, Bernoulli().draw(20, 60, 0))
     everybody = np.arange(20)
-    assert model.remaining(state, everybody, 40) == pytest.approx(40 * model.estimate(state, everybody))
+    # A forecast may see a rhythm in 60 independent rounds, but only a faint one.
+    rel = 0.1 if text == "forecast" else 1e-9
+    assert model.remaining(state, everybody, 40) == pytest.approx(40 * model.estimate(state, everybody), rel=rel)
     assert np.array_equal(model.remaining(state, everybody, 0), np.zeros(20))

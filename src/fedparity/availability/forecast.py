@@ -136,13 +136,18 @@ class Forecast:
             parts *= rounds_left / self.period
         rate = self.estimate(state, clients)
         usual = self._rhythm(state)
-        visits = state.day[clients].astype(np.float64)
-        expected = (rate * state.rounds)[:, None] * usual * (state.exposure / state.rounds)
-        own = np.where(expected > 0, (visits + self.shrink * usual) / (expected + self.shrink), 1.0)
-        base = np.minimum(rate[:, None] * 0.5 * (usual + own * usual), 1.0) @ parts
+        # own_k = (visits + shrink) / (visits expected + shrink), in place: this is the one table of clients x bins.
+        own = state.day[clients].astype(np.float32)
+        own += np.float32(self.shrink)
+        expected = np.multiply.outer(rate.astype(np.float32), (state.exposure * usual).astype(np.float32))
+        expected += np.float32(self.shrink)
+        own /= expected
+        usually = parts * usual
+        # einsum rather than BLAS: the same bits with any number of threads.
+        base = rate * 0.5 * (usually.sum() + np.einsum("kb,b->k", own, usually.astype(np.float32)))
         nu = self._persistence(state)
         lasting = nu * (1 - nu**rounds_left) / (1 - nu)
-        return np.minimum(base + lasting * (1 - rate), rounds_left)
+        return np.asarray(np.minimum(base + lasting * (1 - rate), rounds_left), dtype=np.float64)
 
     def _rhythm(self, state: Memory) -> FloatArray:
         """The population's day relative to its mean; parts not yet seen are taken as usual."""

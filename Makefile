@@ -1,0 +1,55 @@
+# Two commands do everything on a fresh machine: make demo, make test.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
+
+.PHONY: setup demo test lint format types pytest test-slow test-browser bench results clean
+
+$(BIN)/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(BIN)/pip pyproject.toml constraints.txt
+	@echo "installing into $(VENV) (once)"
+	@$(INSTALL) '.[torch,report]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	@$(INSTALL) '.[torch,report,dev]'
+	@touch $@
+
+setup: $(VENV)/.test            ## everything a developer needs
+
+demo: $(VENV)/.demo             ## the embedded comparison, and a report to look at
+	@$(BIN)/fedparity demo
+
+test: lint types pytest         ## what CI runs
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+pytest: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/.test        ## the figures that take minutes
+	$(BIN)/python -m pytest -n 2 -m slow
+
+test-browser: $(VENV)/.test     ## the report in headless Chromium (skips, visibly, without one)
+	$(BIN)/python -m pytest tests/browser -rs
+
+bench: $(VENV)/.test            ## timed figures, as ratios, into benchmarks/
+	$(BIN)/python benchmarks/run.py
+
+results: $(VENV)/.test          ## docs/results.md, from scratch
+	$(BIN)/python benchmarks/results.py
+
+clean:
+	rm -rf $(VENV) runs build .mypy_cache .ruff_cache .pytest_cache .hypothesis
