@@ -28,6 +28,7 @@ COMPARED = (
     "least_served",
     "parity",
     "parity_deployment",
+    "parity:quota=1.3",
 )
 
 
@@ -130,8 +131,8 @@ def main() -> None:
         where = setting(availability, clients, rounds, cohort, 10 if clients > 100 else DRAWS)
         lines += share_table(where, f"`{availability}`, N={clients}, m={cohort}, T={rounds}")
     lines += [
-        "`parity_deployment` is parity with the quota of deployments (nobody above 1.3 x the fair share of any 100"
-        " rounds): what it costs is the empty slots in `fill`, and the shares those leave.",
+        "`parity_deployment` is parity with the quota of deployments: nobody above 1.3 x the fair share of any 100"
+        " rounds while anybody else is there. `parity:quota=1.3` leaves those slots empty instead.",
         "",
         "## What a forecast is worth",
         "",

@@ -31,5 +31,5 @@ def between(name: str, value: float, low: float, high: float) -> None:
 
 def at_least(name: str, value: int, low: int) -> None:
     """Refuse a whole number below `low`."""
-    if not (value >= low and value == int(value)):
+    if not (math.isfinite(value) and value >= low and value == int(value)):
         raise _refuse(name, value, f"a whole number of at least {low}")

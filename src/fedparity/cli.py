@@ -56,12 +56,17 @@ def main() -> None:
         sys.exit(130)
     except KeyboardInterrupt:
         sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())  # noqa: T201 - the help is what was asked for
+        sys.exit(0)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "fedparity"
         # Two layers below each add a hint of their own; one is enough.
         message, hint, _ = f"{error.format_message()} ".partition(" Did you mean ")
         near = error.format_message().partition(" Did you mean ")[2].partition(" Did you mean ")[0]
         _fail(f"{message.strip().rstrip('.')}{'; did you mean ' + near.strip() if hint else ''} (see {command} --help)")
+    except MemoryError:
+        _fail("not enough memory for that many clients and rounds; lower --clients, --rounds or --workers")
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
@@ -160,10 +165,9 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
 def _population(
     text: str, rounds: int | None, round_seconds: float | None, start: float | None, work_seconds: float | None
 ) -> Availability | Trace:
-    from fedparity.availability import AVAILABILITY, load_trace
+    from fedparity.availability import AVAILABILITY, load_trace, looks_like_a_path
 
-    name = text.partition(":")[0]
-    if name not in AVAILABILITY and ("/" in text or "." in Path(text).suffix or Path(text).exists()):
+    if looks_like_a_path(text):
         return load_trace(text, rounds=rounds, round_seconds=round_seconds, start=start, work_seconds=work_seconds)
     for option, value in (("round-seconds", round_seconds), ("start", start), ("work-seconds", work_seconds)):
         if value is not None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import os
 import secrets
 from collections.abc import Iterable, Sequence
@@ -43,11 +41,16 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A CSV file as text; floats read back exactly, nothing is written for None, and no cell can start a formula."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return out.getvalue()
+    return "".join(_line(row) for row in (columns, *rows))
+
+
+def _line(row: Sequence[object]) -> str:
+    # Not csv.writer, which leaves a carriage return unquoted and so breaks the row.
+    return (",".join(map(_quoted, map(_cell, row))) or '""') + "\n"
+
+
+def _quoted(cell: str) -> str:
+    return f'"{cell.replace(chr(34), chr(34) * 2)}"' if any(c in cell for c in ',"\r\n') else cell
 
 
 def _cell(value: object) -> str:

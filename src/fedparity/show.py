@@ -156,7 +156,6 @@ def show_results(results: Results) -> None:
         f"Fairest by share: {best}. Of its Gini {first['gini'] or 0:.3f}, {first['gini_limit'] or 0:.3f} could not be"
         f" avoided by anyone; {first['gini_avoidable'] or 0:.3f} is its own.",
         markup=False,
-        soft_wrap=True,
     )
 
 
@@ -180,7 +179,7 @@ def show_schedules(results: list[Schedule], availability: str, by: Target) -> No
         cells = [form.format(means[key]) if means[key] is not None else "-" for _, (key, form) in SHOWN[by]]
         table.add_row(escape(result.name), *cells, style="bold" if result is best and len(results) > 1 else "")
     console.print(table)
-    console.print(_verdict(results, best, by), soft_wrap=True)
+    console.print(_verdict(results, best, by), markup=False)
 
 
 def _verdict(results: list[Schedule], best: Schedule, by: Target) -> str:

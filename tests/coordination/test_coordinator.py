@@ -229,12 +229,14 @@ def test_mixing_of_one_is_no_mixing():
     assert after(lambda ids: [a_report(k) for k in ids], a_coordinator(mixing=1.0))[2].client_models == {}
 
 
-def test_mixing_of_nothing_starts_from_the_own_model():
-    coordinator = Coordinator(1, mixing=0.0)
+@pytest.mark.parametrize(("a", "start"), [(0.0, 4.0), (0.25, 3.5), (0.75, 2.5)])
+def test_mixing_weighs_the_global_model_by_a(a, start):
+    """The client's own model is 4, the global one, after half a step, 2."""
+    coordinator = Coordinator(1, mixing=a, server_rate=0.5)
     plan, state = coordinator.plan(coordinator.init(1, np.zeros(1)), np.arange(1))
     _, state = coordinator.absorb(state, plan, [ClientReport(0, np.array([4.0]))])
     plan, _ = coordinator.plan(state, np.arange(1))
-    assert plan.starts[0].tolist() == [4]
+    assert plan.starts[0].tolist() == [start]
 
 
 @given(st.floats(0.01, 10))

@@ -7,8 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedparity import SURROGATES, ClientReport, ConfigError, Coordinator, Evals, InProcess, Intermittent, Ledger, Trace
-from fedparity import run, stream
+from fedparity import (
+    SURROGATES,
+    ClientReport,
+    ConfigError,
+    Coordinator,
+    Evals,
+    InProcess,
+    Intermittent,
+    Ledger,
+    Trace,
+    run,
+    stream,
+)
 from fedparity.surrogates import NoSurrogate, UtilitySurrogate
 from fedparity.tasks import Quadratic
 from fedparity.utility import GlobalLossDrop
@@ -64,8 +75,9 @@ def test_epsilon_is_measured_where_the_truth_can_be_had():
 def test_epsilon_is_unknown_where_it_cannot_be_measured():
     rule = UtilitySurrogate()
     assert math.isnan(rule.stand_in(remembered(rule), 5, ONLINE, LEDGER, None)[0].bias_bound)
-    for unknown in (np.nan, np.inf):
-        found, _ = rule.stand_in(remembered(rule), 5, ONLINE, LEDGER, losses(*[unknown] * 4))
+    level = UtilitySurrogate(g="level")
+    for reading, unknown in ((rule, np.nan), (level, np.nan), (level, np.inf)):
+        found, _ = reading.stand_in(remembered(reading), 5, ONLINE, LEDGER, losses(*[unknown] * 4))
         assert math.isnan(found.bias_bound)
         assert found.eta_sum > 0
 

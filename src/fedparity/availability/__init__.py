@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from fedparity.availability.always import Always
@@ -48,6 +49,13 @@ ESTIMATORS: Table[Estimator[Any]] = Table(
     },
 )
 
+
+def looks_like_a_path(text: str) -> bool:
+    """Whether a text that says who is there names a file rather than a model."""
+    name = text.partition(":")[0]
+    return name not in AVAILABILITY and ("/" in name or "." in name or (name != "" and Path(name).exists()))
+
+
 __all__ = [
     "AVAILABILITY",
     "ESTIMATORS",
@@ -73,5 +81,6 @@ __all__ = [
     "SlidingWindow",
     "Staircase",
     "load_trace",
+    "looks_like_a_path",
     "save_trace",
 ]

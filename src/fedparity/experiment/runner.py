@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.availability import AVAILABILITY, ESTIMATORS, load_trace
+from fedparity.availability import AVAILABILITY, ESTIMATORS, load_trace, looks_like_a_path
 from fedparity.coordinator import Coordinator
 from fedparity.engines import InProcess, Intermittent
 from fedparity.errors import ConfigError
 from fedparity.experiment.metrics_log import MetricsLog
 from fedparity.experiment.results import MethodRun, Results, versions
-from fedparity.experiment.spec import MethodSpec, Spec, looks_like_a_path
+from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.journal import Journal
 from fedparity.ledger import Ledger
 from fedparity.loop import run_side_by_side
@@ -39,7 +39,7 @@ def draw_trace(spec: Spec) -> Trace:
     """Who is there in this run."""
     people, seed = spec.population, spec.resolved().population.trace_seed or 0
     text = people.availability
-    if text.partition(":")[0] not in AVAILABILITY and looks_like_a_path(text):
+    if looks_like_a_path(text):
         trace = load_trace(text, rounds=spec.rounds)
     else:
         trace = AVAILABILITY.build(text).draw(people.clients, spec.rounds, seed)

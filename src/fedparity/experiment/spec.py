@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fedparity.availability import AVAILABILITY, ESTIMATORS
+from fedparity.availability import AVAILABILITY, ESTIMATORS, looks_like_a_path
 from fedparity.errors import ConfigError, FedparityError, InputError, unknown
 from fedparity.experiment.methods import METHODS, method
 from fedparity.schedulers import SCHEDULERS
@@ -133,7 +133,7 @@ class Spec(_Part):
             raise ValueError(f"methods: {twice!r} is listed twice; give each its own name")
         _build(UTILITIES, self.utility)
         text = self.population.availability
-        if text.partition(":")[0] in AVAILABILITY or not looks_like_a_path(text):
+        if not looks_like_a_path(text):
             _build(AVAILABILITY, text)
         return self
 
@@ -144,11 +144,6 @@ class Spec(_Part):
             population = population.model_copy(update={"trace_seed": self.seed})
         methods = tuple(m.resolved() for m in self.methods)
         return self.model_copy(update={"population": population, "methods": methods})
-
-
-def looks_like_a_path(text: str) -> bool:
-    """Whether an availability names a file rather than a model."""
-    return "/" in text or bool(Path(text).suffix) or Path(text).exists()
 
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> Spec:

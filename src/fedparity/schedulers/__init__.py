@@ -16,7 +16,7 @@ SCHEDULERS: Table[Scheduler[Any]] = Table(
     "scheduler",
     {
         "parity": Parity,
-        "parity_deployment": partial(Parity, target="share", ratio=1.1, quota=1.3, window=100),
+        "parity_deployment": partial(Parity, ratio=1.1, quota=1.3, window=100, spare="fill"),
         "uniform": Uniform,
         "population": Population,
         "inverse": Inverse,

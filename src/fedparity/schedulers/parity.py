@@ -16,8 +16,9 @@ selection makes.
 
 Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: mean gains
 are clipped to a band around their median whose ends differ by that factor. `quota` bounds what anything can do: nobody
-gets more than `quota` times the fair share m W / N of any `window` of W rounds, even if slots stay empty.
-"""
+gets more than `quota` times the fair share m W / N of any `window` of W rounds. Slots that only such clients could take
+stay empty, or with `spare=fill` go to them after all: nobody else is there to be crowded out, but thin rounds are
+theirs."""
 
 from __future__ import annotations
 
@@ -44,6 +45,7 @@ class Parity:
     ratio: float | None = None
     quota: float | None = None
     window: int = 100
+    spare: Literal["empty", "fill"] = "empty"
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, str):
@@ -64,6 +66,9 @@ class Parity:
         if self.quota is None:
             return lowest(view.available, behind, view.cohort, rng), state
         allowed = self._under_quota(state, view)
+        if self.spare == "fill" and np.count_nonzero(allowed) < view.cohort:
+            behind = np.where(allowed, -np.inf, behind)
+            allowed = np.ones_like(allowed)
         cohort = lowest(view.available[allowed], behind[allowed], view.cohort, rng)
         return cohort, (*state, cohort.clients)[1 - self.window :] if self.window > 1 else ()
 

@@ -1,0 +1,86 @@
+"""The names people may rely on: adding or dropping one is a decision, made here."""
+
+import fedparity
+
+EXPORTED = [
+    "AVAILABILITY",
+    "ESTIMATORS",
+    "METRICS",
+    "SCHEDULERS",
+    "SURROGATES",
+    "UTILITIES",
+    "WEIGHTINGS",
+    "ClientFrame",
+    "ClientReport",
+    "Cohort",
+    "ConfigError",
+    "Coordinator",
+    "Evals",
+    "FedparityError",
+    "Frontier",
+    "Gains",
+    "InProcess",
+    "InputError",
+    "Intermittent",
+    "Journal",
+    "Ledger",
+    "MetricsLog",
+    "OutputError",
+    "RollCall",
+    "RoundError",
+    "RoundPlan",
+    "RoundRecord",
+    "RoundView",
+    "Rows",
+    "Schedule",
+    "Setting",
+    "State",
+    "Trace",
+    "fractional_frontier",
+    "frontier",
+    "load_trace",
+    "run",
+    "run_side_by_side",
+    "save_trace",
+    "schedule",
+    "stream",
+    "weighted_frontier",
+]
+
+
+def kind(name):
+    """Constants, classes, functions: the order in which ruff sorts `__all__`."""
+    return 0 if name.isupper() else 1 if name[0].isupper() else 2
+
+
+def test_these_names_are_exported():
+    assert fedparity.__all__ == EXPORTED
+
+
+def test_they_are_sorted():
+    assert sorted(EXPORTED, key=lambda name: (kind(name), name)) == EXPORTED
+    assert len(set(EXPORTED)) == len(EXPORTED)
+
+
+def test_every_name_resolves_and_says_what_it_is():
+    for name in EXPORTED:
+        found = getattr(fedparity, name)
+        if callable(found):
+            own = found.__dict__.get("__doc__") if isinstance(found, type) else found.__doc__
+            assert own, name
+            assert not own.startswith(f"{name}("), f"{name} has only the docstring that dataclass writes"
+            assert found.__module__.startswith("fedparity."), name
+        else:
+            assert found, name
+
+
+def test_nothing_else_looks_public():
+    loose = {n for n, v in vars(fedparity).items() if not n.startswith("_") and not hasattr(v, "__path__")}
+    modules = {n for n in loose if type(getattr(fedparity, n)).__name__ == "module"}
+    assert loose - modules == set(EXPORTED)
+
+
+def test_the_version_is_that_of_the_package():
+    from importlib.metadata import version
+
+    assert fedparity.__version__ == version("fedparity")

@@ -1,0 +1,103 @@
+"""Imports point one way, and `import fedparity` stays light."""
+
+import ast
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src" / "fedparity"
+BASE = ("errors", "checks", "rng", "types", "ledger", "trace", "table", "protocols", "files", "journal")
+WHO = ("availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks")
+LAYERS = (
+    BASE,
+    WHO,
+    ("gate", "coordinator"),
+    ("loop",),
+    ("engines",),
+    ("experiment",),
+    ("report", "show"),
+    ("__init__", "cli"),
+)
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+HEAVY = ("torch", "flwr", "matplotlib", "polars", "scipy", "pydantic", "sklearn", "jinja2")
+FILES = sorted(SRC.rglob("*.py"))
+
+
+def part(path):
+    """The module or package of the first level that a file belongs to."""
+    return path.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def for_types_only(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def walk(node):
+    """Every node but those that only a type checker sees."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not for_types_only(child):
+            yield from walk(child)
+
+
+def imported(tree):
+    """Names of the first level below fedparity that a module imports, anywhere in it."""
+    for node in walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1:2] for alias in node.names if alias.name.split(".")[0] == "fedparity")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names = (node.module or "").split(".")
+            if names == ["fedparity"]:
+                yield from ([alias.name] if alias.name in LEVEL else ["__init__"] for alias in node.names)
+            elif names[0] == "fedparity":
+                yield names[1:2]
+
+
+def edges(path):
+    return {name for found in imported(ast.parse(path.read_text(encoding="utf-8"))) for name in found or ["__init__"]}
+
+
+def test_every_module_has_its_layer():
+    assert {part(path) for path in FILES} <= set(LEVEL)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
+def test_imports_point_one_way(path):
+    here = part(path)
+    for name in edges(path) - {here}:
+        assert LEVEL[name] <= LEVEL[here], f"{here} imports {name}, which stands above it"
+        if here in WHO:
+            assert name not in WHO, f"{here} imports {name}: these packages know nothing of each other"
+
+
+def test_modules_of_a_layer_do_not_import_in_circles():
+    graph = {}
+    for path in FILES:
+        graph.setdefault(part(path), set()).update(edges(path) - {part(path)})
+    done, order = set(), []
+    while len(done) < len(graph):
+        free = sorted(name for name, needs in graph.items() if name not in done and needs & set(graph) <= done)
+        assert free, f"a circle among {sorted(set(graph) - done)}"
+        done |= set(free)
+        order.append(free)
+    assert order[0]
+    assert all(set(a).isdisjoint(b) for a, b in pairwise(order))
+
+
+def test_the_parser_sees_what_it_should():
+    tree = ast.parse(
+        "import fedparity.loop\nfrom fedparity import checks, run\nfrom fedparity.gate import refusal\n"
+        "if TYPE_CHECKING:\n    from fedparity.cli import app\ndef f():\n    from fedparity.engines.rollcall import x"
+    )
+    assert [name for found in imported(tree) for name in found] == ["loop", "checks", "__init__", "gate", "engines"]
+
+
+@pytest.mark.parametrize("module", ["fedparity", "fedparity.cli", "fedparity.tasks"])
+def test_importing_is_light(module):
+    code = f"import sys, {module}; print(*(m for m in {HEAVY!r} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
