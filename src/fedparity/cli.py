@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 import typer
@@ -190,13 +190,14 @@ def init_command(
 
 
 @app.command("run")
-def run_command(
+def run_command(  # noqa: PLR0917 - options of a command are named by the caller
     spec: Annotated[Path, typer.Argument(help="A spec file; `fedparity init` writes a starter.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the results.  [runs/NAME]")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="key=value laid over the spec; may be given several times.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace the results that are in the folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")] = False,
     as_json: JSON_OPTION = False,
 ) -> None:
     """Carry out a spec: progress, a table, an outcome, and a folder with plain files and a report."""
@@ -204,7 +205,8 @@ def run_command(
 
     loaded = load(spec, overrides or [])
     text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8")
-    _carry_out(loaded, text, out or Path("runs") / loaded.name, overwrite=overwrite, as_json=as_json)
+    folder = out or Path("runs") / loaded.name
+    _carry_out(loaded, text, folder, resume=resume, overwrite=overwrite, as_json=as_json)
 
 
 @app.command("demo")
@@ -220,29 +222,100 @@ def demo_command(
     from fedparity.experiment.spec import parse, to_toml
 
     loaded = parse(DEMO, "demo", overrides or [])
-    _carry_out(loaded, to_toml(loaded) if overrides else DEMO, out, overwrite=True, as_json=as_json)
+    text = to_toml(loaded) if overrides else DEMO
+    _carry_out(loaded, text, out, resume=False, overwrite=True, as_json=as_json)
 
 
-def _carry_out(spec: Spec, text: str, out: Path, *, overwrite: bool, as_json: bool) -> None:
+def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, as_json: bool) -> None:
     from fedparity import report
-    from fedparity.experiment.results import prepare_folder
-    from fedparity.experiment.runner import run_spec
+    from fedparity.experiment.results import open_store
+    from fedparity.experiment.runner import Watch, run_spec
     from fedparity.experiment.stop import Stop
 
-    prepare_folder(out, overwrite=overwrite)
-    with Stop() as stop, Rounds(spec, quiet=as_json) as rounds:
-        results = run_spec(spec, rounds.tell, lambda: stop.asked)
-    results.save(out, text)
-    page = out / "report.html"
-    report.write(results, page)
+    with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
+        with Stop() as stop, Rounds(spec, quiet=as_json) as rounds:
+            results = run_spec(spec, Watch(rounds.tell, lambda: stop.asked, store))
+        results.save(out, text)
+        page = out / "report.html"
+        report.write(results, page)
+        for notice in store.notices:
+            console_for(stderr=True).print(f"fedparity: {notice}", markup=False, soft_wrap=True)
     if as_json:
         _print_json({**results.summary(), "folder": str(out), "report": str(page)})
     else:
         show_results(results)
         console_for().print(f"Report: {page}", markup=False, soft_wrap=True)
-    if stop.asked and not results.complete:
-        console_for(stderr=True).print(f"Stopped early; what was done is in {out}", markup=False, soft_wrap=True)
+    if not results.complete:
+        note = f"Stopped early; what was done is in {out}. Go on with --resume."
+        console_for(stderr=True).print(note, markup=False, soft_wrap=True)
         raise typer.Exit(130)
+
+
+@app.command("verify")
+def verify_command(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    as_json: JSON_OPTION = False,
+) -> None:
+    """Check a run: every chain, every file, and that the ledger follows from the journal."""
+    from fedparity.experiment.runner import state_classes
+    from fedparity.store import verify
+
+    verdict = verify(run, state_classes)
+    if as_json:
+        found = {"run": str(run), "ok": verdict.ok, "rounds": verdict.rounds, "closed": verdict.closed}
+        _print_json({**found, "problems": list(verdict.problems)})
+    else:
+        console = console_for()
+        for problem in verdict.problems:
+            console.print(problem, markup=False, soft_wrap=True)
+        state = "intact" if verdict.ok else "damaged"
+        console.print(f"{run}: {state}, {verdict.rounds} rounds checked", markup=False, soft_wrap=True)
+        if not verdict.closed:
+            console.print("It was not closed cleanly, so there is no manifest to compare files with.", markup=False)
+    if not verdict.ok:
+        raise typer.Exit(1)
+
+
+@app.command("export")
+def export_command(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the tables.  [RUN-export]")] = None,
+    form: Annotated[Literal["csv", "jsonl", "parquet"], typer.Option("--format", help="Kind of files.")] = "csv",
+    key: Annotated[Path | None, typer.Option(help="A file with a secret of 16 bytes or more: pseudonyms.")] = None,
+    as_json: JSON_OPTION = False,
+) -> None:
+    """Write a run as tables: rounds, clients, participation."""
+    from fedparity.experiment.export import export
+    from fedparity.experiment.runner import load_results
+    from fedparity.store import Disk, Store
+
+    secret = None if key is None else Disk(key.parent).read(key.name)
+    with Store.read(run) as store:
+        files = export(load_results(run, store), out or run.with_name(f"{run.name}-export"), form, secret)
+    if as_json:
+        _print_json({"run": str(run), "files": [str(f) for f in files], "pseudonyms": key is not None})
+    else:
+        for file in files:
+            console_for().print(str(file), markup=False, soft_wrap=True)
+
+
+@app.command("erase")
+def erase_command(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    client: Annotated[int, typer.Argument(help="The client's number.")],
+) -> None:
+    """Erase a client from a run: its updates, models, surrogates and row; the chain stays verifiable."""
+    from fedparity import report
+    from fedparity.experiment.results import REPORT
+    from fedparity.experiment.runner import load_results, state_classes
+    from fedparity.store import Store, erase
+
+    lines = erase(run, client, state_classes)
+    with Store.open(run, create=False) as store:
+        results = load_results(run, store)
+        results.save(run)
+        report.write(results, run / REPORT)
+    console_for().print(f"Erased client {client} from {lines} rounds of {run}", markup=False, soft_wrap=True)
 
 
 def _schedule_json(result: Schedule, availability: str) -> dict[str, Any]:

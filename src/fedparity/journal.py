@@ -1,8 +1,8 @@
 """The journal: one line of JSON a round, chained by SHA-256, from which the ledger can be rebuilt.
 
-Only what the spec determines is written here; times and latencies are telemetry and live elsewhere. A line's digest is
-sha256(digest of the line before + the line), so one digest stands for the whole history, and anyone can recompute it
-with a few lines of any language.
+Only what the spec determines is written here; times and latencies are telemetry and live elsewhere. The chain is
+sha256(chain so far + sha256 of the line), so one digest stands for the whole history, anyone can recompute it with a
+few lines of any language, and a line whose client was erased can be replaced without breaking it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from fedparity.types import RoundRecord, StandIn, Vector
 
 FORMAT = 1
 GENESIS = hashlib.sha256(b"fedparity-journal 1").hexdigest()
+
+
+def link(chain: str, line_sha256: str) -> str:
+    """The chain with one more line."""
+    return hashlib.sha256((chain + line_sha256).encode()).hexdigest()
 
 
 def _numbers(values: Any) -> list[float | None]:
@@ -97,9 +102,12 @@ class Journal:
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Append one line to the chain of `method`."""
-        line = to_json(record)
+        self.add(method, to_json(record))
+
+    def add(self, method: str, line: str) -> None:
+        """Append a line that is already written."""
         head = self._heads.get(method, GENESIS)
-        self._heads[method] = hashlib.sha256((head + line).encode()).hexdigest()
+        self._heads[method] = link(head, hashlib.sha256(line.encode()).hexdigest())
         if self._keep:
             self._lines.setdefault(method, []).append(line)
 

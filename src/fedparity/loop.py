@@ -6,13 +6,13 @@ Methods compared run side by side on one engine, hence on one availability: each
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fedparity import checks
 from fedparity.coordinator import Coordinator, State
 from fedparity.errors import ConfigError
 from fedparity.protocols import Engine, Observer
-from fedparity.types import Vector
+from fedparity.types import RoundRecord, Vector
 
 
 def run(
@@ -52,8 +52,12 @@ def run_side_by_side(
     num_clients: int | None = None,
     states: Mapping[str, State] | None = None,
     observers: Sequence[Observer] = (),
+    after: Callable[[str, RoundRecord, State], None] | None = None,
 ) -> dict[str, State]:
-    """Carry several methods through the same rounds of the same availability."""
+    """Carry several methods through the same rounds of the same availability.
+
+    `after` is called when the observers have been told: it may store the state, or raise to stop the run.
+    """
     checks.at_least("rounds", rounds, 1)
     if not methods:
         raise ConfigError("methods={} must have at least one entry; give a coordinator by name")
@@ -71,4 +75,6 @@ def run_side_by_side(
             now[name] = state
             for observer in observers:
                 observer.on_round(name, record, state.ledger, state.params)
+            if after is not None:
+                after(name, record, state)
     return now

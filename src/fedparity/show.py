@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 if TYPE_CHECKING:
@@ -115,9 +116,10 @@ class Rounds:
         """One more round of one method is done."""
         if method != self._last:
             return
+        accuracy = "-" if math.isnan(row["accuracy"]) else f"{row['accuracy']:.3f}"
         line = (
             f"round {number + 1}/{self._total}  online {row['available']:.0f}  asked {row['selected']:.0f}"
-            f"  accuracy {row['accuracy']:.3f}  gap {row['selection_gap']:.3f}"
+            f"  accuracy {accuracy}  gap {row['selection_gap']:.3f}"
         )
         if self._single:
             self._console.print(line, markup=False, soft_wrap=True)
@@ -152,8 +154,9 @@ def show_results(results: Results) -> None:
         table.add_row(escape(name), *cells, style="bold" if name == best and len(rows) > 1 else "")
     console.print(table)
     first = rows[best]
+    lead = f"Fairest by share: {best}. " if len(rows) > 1 else ""
     console.print(
-        f"Fairest by share: {best}. Of its Gini {first['gini'] or 0:.3f}, {first['gini_limit'] or 0:.3f} could not be"
+        f"{lead}Of its Gini {first['gini'] or 0:.3f}, {first['gini_limit'] or 0:.3f} could not be"
         f" avoided by anyone; {first['gini_avoidable'] or 0:.3f} is its own.",
         markup=False,
     )

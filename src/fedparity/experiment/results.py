@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.errors import ConfigError, OutputError
+from fedparity.errors import ConfigError
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.spec import Spec, to_toml
 from fedparity.files import csv_text, write_text
 from fedparity.journal import GENESIS
 from fedparity.ledger import Ledger
 from fedparity.metrics import CountSummary, Frontier, Split, cv, jain, split, summarise_counts
+from fedparity.store import DamagedError, Disk, Store
+from fedparity.store.manifest import differences
 from fedparity.trace import Trace
 from fedparity.types import FloatArray, Ids
 
@@ -144,17 +146,20 @@ class Results:
         }
 
     def save(self, folder: str | Path, spec_text: str | None = None) -> None:
-        """Write every file into a folder made ready; each appears whole or not at all."""
+        """Write every file into a folder made ready; what an earlier run left goes first, each appears whole."""
         target = Path(folder)
+        for name in (*FILES, REPORT):
+            (target / name).unlink(missing_ok=True)
         write_text(target / "spec.toml", to_toml(self.spec) if spec_text is None else spec_text)
         write_text(target / "spec.resolved.toml", to_toml(self.spec.resolved()))
         rows = [(*row, run.seed) for run in self.runs for row in run.log]
         write_text(target / "metrics_log.csv", csv_text([*COLUMNS, "seed"], rows))
-        write_text(target / "clients.csv", csv_text(CLIENT_COLUMNS, self._client_rows()))
+        write_text(target / "clients.csv", csv_text(CLIENT_COLUMNS, self.client_rows()))
         write_text(target / "journal.jsonl", "".join(self._journal_lines()))
         write_text(target / "summary.json", json.dumps(self.summary(), indent=2, allow_nan=False) + "\n")
 
-    def _client_rows(self) -> Iterator[list[object]]:
+    def client_rows(self) -> Iterator[list[object]]:
+        """Rows of clients.csv."""
         names = self.trace.names or tuple(map(str, range(self.trace.num_clients)))
         for run in self.runs:
             led = run.ledger
@@ -173,22 +178,51 @@ class Results:
 
 
 FILES = ("spec.toml", "spec.resolved.toml", "metrics_log.csv", "clients.csv", "journal.jsonl", "summary.json")
+REPORT = "report.html"
 
 
-def prepare_folder(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Make a folder for results, or refuse: nothing of an earlier run is ever mixed with a new one."""
+def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrite: bool = False) -> Store:
+    """The folder of a run, locked: new, or the same run to go on with; nothing is ever mixed with another run."""
     target = Path(folder)
-    old = [target / name for name in (*FILES, "report.html") if (target / name).exists()]
-    if old and not overwrite:
-        raise ConfigError(f"{folder} already holds results ({old[0].name}); give another --out, or --overwrite")
-    if target.exists() and any(target.iterdir()) and not old:
-        raise ConfigError(f"{folder} is not empty and holds no results; give another --out")
+    there = (target / "run.db").exists()
+    if target.exists() and not there and (not target.is_dir() or any(target.iterdir())):
+        raise ConfigError(f"{folder} is there but is not a run; give another --out")
+    if there and not resume and not overwrite:
+        raise ConfigError(
+            f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or give --out"
+        )
+    if there and resume:
+        _refuse_damage(target)
+    store = Store.open(target)
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        for path in old:
-            path.unlink()
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made ready ({error.strerror}); choose another folder") from error
+        text = to_toml(spec.resolved())
+        if there and overwrite and not resume:
+            store.clear()
+            for name in (*FILES, REPORT):
+                store.disk.remove(name)
+        _same_spec(folder, store.meta("spec"), text)
+        store.set_meta("spec", text)
+    except BaseException:
+        store.abandon()
+        raise
+    return store
+
+
+def _refuse_damage(folder: Path) -> None:
+    """Damage that going on would hide; a damaged array is left to the store, which goes back one round."""
+    changed = [name for name in differences(Disk(folder)) or [] if not name.startswith("arrays/")]
+    lost = [name for name in changed if name not in (*FILES, REPORT)]
+    if lost:
+        raise DamagedError(f"{folder / lost[0]}: differs from what was written; restore it from a copy")
+    if changed:
+        raise DamagedError(f"{folder / changed[0]}: differs from what was written; remove it, it will be written anew")
+
+
+def _same_spec(folder: str | Path, old: str | None, new: str) -> None:
+    if old is not None and old != new:
+        pairs = zip(old.splitlines(), new.splitlines(), strict=False)
+        how = next((f"{a!r}, now {b!r}" for a, b in pairs if a != b), "it had other methods")
+        raise ConfigError(f"{folder} was started with another spec ({how}); give another --out")
 
 
 CLIENT_COLUMNS = (

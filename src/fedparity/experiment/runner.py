@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedparity.availability import AVAILABILITY, ESTIMATORS, load_trace, looks_like_a_path
-from fedparity.coordinator import Coordinator
+from fedparity.coordinator import Coordinator, State
 from fedparity.engines import InProcess, Intermittent
-from fedparity.errors import ConfigError
+from fedparity.errors import ConfigError, InputError
 from fedparity.experiment.metrics_log import MetricsLog
 from fedparity.experiment.results import MethodRun, Results, versions
-from fedparity.experiment.spec import MethodSpec, Spec
-from fedparity.journal import Journal
+from fedparity.experiment.spec import MethodSpec, Spec, parse
+from fedparity.journal import Journal, from_json
 from fedparity.ledger import Ledger
 from fedparity.loop import run_side_by_side
 from fedparity.metrics import frontier
 from fedparity.protocols import Task
 from fedparity.rng import stream
 from fedparity.schedulers import SCHEDULERS
+from fedparity.store import Committed, Store
+from fedparity.store.tree import classes_in
 from fedparity.surrogates import SURROGATES
 from fedparity.tasks import Logistic, Quadratic
 from fedparity.trace import Trace
@@ -54,7 +58,7 @@ def build_task(spec: Spec, seed: int) -> Task:
     if t.dataset == "quadratic":
         return Quadratic.random(clients, seed=seed, rate=t.rate, steps=t.epochs)
     if t.dataset == "logistic":
-        return Logistic.synthetic(clients, seed=seed)
+        return replace(Logistic.synthetic(clients, seed=seed), rate=t.rate, epochs=t.epochs, batch=t.batch)
     from fedparity.tasks.torch_task import digits_task
 
     return digits_task(
@@ -88,36 +92,38 @@ def build_coordinator(spec: Spec, contender: MethodSpec, seed: int) -> Coordinat
 class _Record:
     """An observer that keeps what the report shows, for each method apart."""
 
-    def __init__(self, spec: Spec, seed: int, engine: InProcess | Intermittent, task: Task) -> None:
+    def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task) -> None:
         score: Any = getattr(task, "accuracy", None)
         self.log = MetricsLog(spec.cohort, engine, score)
         self.journal = Journal()
         self.seed = seed
-        self.selected: dict[str, list[Any]] = {}
-        self.completed: dict[str, list[Any]] = {}
-        self.ledgers: dict[str, Ledger] = {}
-        self.params: dict[str, Vector] = {}
+        self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
         self._task = task
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         self.log.on_round(method, record, ledger, params)
         self.journal.on_round(method, record, ledger, params)
-        self.selected.setdefault(method, []).append(record.selected)
-        self.completed.setdefault(method, []).append(record.completed)
-        self.ledgers[method] = ledger
-        self.params[method] = params
+        self.records[method].append(record)
 
-    def run(self, method: str) -> MethodRun:
-        ledger = self.ledgers[method]
-        evals: Evals = self._task.evaluate(self.params[method], np.arange(ledger.num_clients))
+    def restore(self, method: str, done: Iterable[Committed]) -> None:
+        """Take up rounds that an earlier process committed."""
+        for committed in done:
+            record = from_json(committed.line)
+            self.journal.add(method, committed.line)
+            self.log.rows.append((*committed.row, committed.seconds))
+            self.records[method].append(record)
+
+    def run(self, method: str, state: State) -> MethodRun:
+        ledger, records = state.ledger, self.records[method]
+        evals: Evals = self._task.evaluate(state.params, np.arange(ledger.num_clients))
         return MethodRun(
             method=method,
             seed=self.seed,
             log=[row for row in self.log.rows if row[1] == method],
             ledger=ledger.copy(),
             accuracy=evals.accuracy,
-            selected=self.selected[method],
-            completed=self.completed[method],
+            selected=[r.selected for r in records],
+            completed=[r.completed for r in records],
             journal=self.journal.lines(method),
             head=self.journal.head(method),
         )
@@ -127,48 +133,82 @@ class _Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
     """The run was asked to stop."""
 
 
-class _Tell:
-    """Tells of every round, and stops between two of them, when every method has done the same number."""
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who wants to know about a run, and where it is kept."""
 
-    def __init__(self, record: _Record, base: int, last: str, progress: Progress | None, stop: Asked | None) -> None:
-        self._record, self._base, self._last, self._progress, self._stop = record, base, last, progress, stop
-
-    def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
-        if self._progress is not None:
-            self._progress(self._base + record.round, method, self._record.log.last())
-        if self._stop is not None and method == self._last and self._stop():
-            raise _Stopped
+    progress: Progress | None = None
+    stop: Asked | None = None
+    store: Store | None = None
+    go: bool = True
+    """False: only take up what is stored."""
 
 
-def _run_seed(spec: Spec, trace: Trace, repeat: int, progress: Progress | None, stop: Asked | None) -> list[MethodRun]:
+def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[MethodRun]:
     seed = spec.seed + repeat
     task = build_task(spec, seed)
     engine = Intermittent(InProcess(task, spec.workers), trace)
     record = _Record(spec, seed, engine, task)
-    tell = _Tell(record, repeat * spec.rounds, spec.methods[-1].name, progress, stop)
     methods = {m.name: build_coordinator(spec, m, seed) for m in spec.methods}
     first = task.init(stream(seed, "init"))
+    now = {name: coordinator.init(task.num_clients, first) for name, coordinator in methods.items()}
+    if watch.store is not None:
+        for name, fresh in now.items():
+            kept = watch.store.load(seed, name, classes_in(fresh))
+            if kept is not None:
+                now[name] = kept
+                record.restore(name, watch.store.rounds(seed, name))
+    last = spec.methods[-1].name
+
+    def after(method: str, done: RoundRecord, state: State) -> None:
+        now[method] = state
+        if watch.store is not None:
+            *row, seconds = record.log.rows[-1]
+            line = record.journal.lines(method)[-1]
+            watch.store.commit(seed, method, state, line, row, float(str(seconds)))
+        if watch.progress is not None:
+            watch.progress(repeat * spec.rounds + done.round, method, record.log.last())
+        if watch.stop is not None and method == last and watch.stop():
+            raise _Stopped
+
     with contextlib.suppress(_Stopped):
-        run_side_by_side(
-            methods, engine, spec.rounds, params=first, num_clients=task.num_clients, observers=[record, tell]
-        )
-    return [record.run(m.name) for m in spec.methods]
+        if watch.go:
+            run_side_by_side(methods, engine, spec.rounds, states=dict(now), observers=[record], after=after)
+    return [record.run(name, state) for name, state in now.items()]
 
 
-def run_spec(spec: Spec, progress: Progress | None = None, stop: Asked | None = None) -> Results:
-    """Carry out a spec. When `stop` says so it ends after the round, and `complete` is False.
+def run_spec(spec: Spec, watch: Watch | None = None) -> Results:
+    """Carry out a spec. When it is asked to stop it ends after the round, and `complete` is False.
 
-    A repetition that was cut short counts only if there is no whole one.
+    With a store every round is committed, and rounds that are there already are not done again. A repetition that was
+    cut short counts only if there is no whole one.
     """
+    watch = watch or Watch()
     trace = draw_trace(spec)
     runs: list[MethodRun] = []
     complete = True
     for repeat in range(spec.seeds):
-        new = _run_seed(spec, trace, repeat, progress, stop)
-        complete = new[0].ledger.rounds == spec.rounds
+        new = _run_seed(spec, trace, repeat, watch)
+        complete = min(run.ledger.rounds for run in new) == spec.rounds
         runs += new if complete or not runs else []
-        if not complete or (stop is not None and stop()):
+        if not complete or (watch.stop is not None and watch.stop()):
             complete = complete and repeat == spec.seeds - 1
             break
-    limit = frontier(trace.head(runs[0].ledger.rounds), spec.cohort)
+    if watch.store is not None:
+        watch.store.sweep()
+    limit = frontier(trace.head(max(1, runs[0].ledger.rounds)), spec.cohort)
     return Results(spec, trace, limit, runs, complete, versions())
+
+
+def state_classes(store: Store, method: str) -> dict[str, type]:
+    """Which dataclasses the state of a stored method may hold, from the spec stored with it."""
+    spec = parse(store.meta("spec") or "", f"{store.disk.root}: its spec")
+    contender = next((m for m in spec.methods if m.name == method), None)
+    if contender is None:
+        raise InputError(f"{store.disk.root}: method {method!r} is not in the run's spec")
+    return classes_in(build_coordinator(spec, contender, spec.seed).init(spec.population.clients))
+
+
+def load_results(folder: str | Path, store: Store) -> Results:
+    """The results of a stored run as far as it came, without doing anything more."""
+    return run_spec(parse(store.meta("spec") or "", f"{folder}: its spec"), Watch(store=store, go=False))

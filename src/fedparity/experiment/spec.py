@@ -7,6 +7,7 @@ docs/formats.md to them.
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -71,14 +72,9 @@ class MethodSpec(_Part):
             known = unknown("method", self.name, METHODS)
             raise ValueError(f"{known}; or give it a scheduler")
         resolved = self.resolved()
-        for table, text in (
-            (SCHEDULERS, resolved.scheduler),
-            (WEIGHTINGS, resolved.weighting),
-            (SURROGATES, resolved.surrogate),
-            (ESTIMATORS, resolved.estimator),
-        ):
-            if text is not None:
-                _build(table, text)
+        _build("weighting", WEIGHTINGS, str(resolved.weighting))
+        _build("surrogate", SURROGATES, str(resolved.surrogate))
+        _build("estimator", ESTIMATORS, str(resolved.estimator))
         return self
 
     def resolved(self) -> MethodSpec:
@@ -91,14 +87,16 @@ class MethodSpec(_Part):
             "surrogate": base.surrogate,
             "mixing": base.mixing,
         }
-        return self.model_copy(update=filled | given)
+        filled |= given
+        looks_ahead = getattr(_build("scheduler", SCHEDULERS, str(filled["scheduler"])), "forecasts", False)
+        return self.model_copy(update={"estimator": "forecast" if looks_ahead else "mean"} | filled)
 
 
-def _build(table: Any, text: str) -> Any:
+def _build(key: str, table: Any, text: str) -> Any:
     try:
         return table.build(text)
     except FedparityError as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(f"{key}: {error}") from error
 
 
 class Spec(_Part):
@@ -127,14 +125,17 @@ class Spec(_Part):
             raise ValueError(f"cohort={self.cohort} but population.clients={n}; lower cohort to {n}")
         if not self.methods:
             raise ValueError('methods is empty; list at least one, for example [[methods]] name = "parity"')
+        asked = self.cohort + math.ceil(self.cohort * self.over_select)
+        if self.min_reports > asked:
+            raise ValueError(f"min_reports={self.min_reports} but only {asked} are asked; lower it or raise cohort")
         names = [m.name for m in self.methods]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
             raise ValueError(f"methods: {twice!r} is listed twice; give each its own name")
-        _build(UTILITIES, self.utility)
+        _build("utility", UTILITIES, self.utility)
         text = self.population.availability
         if not looks_like_a_path(text):
-            _build(AVAILABILITY, text)
+            _build("population.availability", AVAILABILITY, text)
         return self
 
     def resolved(self) -> Spec:
@@ -153,7 +154,8 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Spec:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; `fedparity init {path}` writes a starter") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as text ({error})") from error
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read as text ({reason}); give a spec file in UTF-8") from error
     return parse(text, str(path), overrides)
 
 
@@ -177,7 +179,7 @@ def _lay_over(values: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override!r} must be written key=value, for example population.clients=50")
     try:
         value = tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = text
     *parents, last = key.strip().split(".")
     for parent in parents:
@@ -202,8 +204,16 @@ def _one_line(error: ValidationError) -> str:
     if kind == "value_error":
         text = str(first["ctx"]["error"])
         return f"{where}: {text}" if where else text
-    rule = first["msg"][0].lower() + first["msg"][1:]
+    rule = _RULES.get(kind) or first["msg"][0].lower() + first["msg"][1:]
     return f"key {where!r} is {shown}: {rule}"
+
+
+_RULES = {
+    "string_pattern_mismatch": "it must be 1 to 64 letters, digits and _ . + -, with a letter or digit first",
+    "tuple_type": "it must be a list of tables, each written [[methods]]",
+    "model_type": "it must be a table of keys, as `fedparity init` shows it",
+}
+"""Where pydantic speaks of its own types, what a reader of TOML can act on."""
 
 
 def _keys_beside(loc: tuple[int | str, ...]) -> list[str]:
@@ -246,7 +256,8 @@ def _toml_lines(spec: Spec, *, comments: bool) -> Iterator[str]:
                 continue
             note = f"  # {field.description}" if comments else ""
             if value is not None:
-                yield f"{name} = {json.dumps(value, ensure_ascii=False)}{note}"
+                text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML wants that one escaped
+                yield f"{name} = {text}{note}"
             elif comments and not isinstance(part, MethodSpec):
                 yield f"# {name} = 0{note}"
 

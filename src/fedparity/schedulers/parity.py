@@ -18,7 +18,8 @@ Everything is observed by the server but utility, which clients report. `ratio` 
 are clipped to a band around their median whose ends differ by that factor. `quota` bounds what anything can do: nobody
 gets more than `quota` times the fair share m W / N of any `window` of W rounds. Slots that only such clients could take
 stay empty, or with `spare=fill` go to them after all: nobody else is there to be crowded out, but thin rounds are
-theirs."""
+theirs.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,206 @@
+"""From results to charts: what is drawn, and what each drawing says in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedparity.experiment.results import MethodRun, Results
+from fedparity.metrics import lorenz
+from fedparity.report import charts, strip, words
+from fedparity.trace import Trace
+from fedparity.types import FloatArray
+
+POINTS = 160
+"""The most points of a line: more than a chart has pixels to spare for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One layer of the strip: its name, and what it shows in numbers."""
+
+    name: str
+    says: str
+    failures: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StripFigure:
+    """The client x round strip and everything around it."""
+
+    drawing: str
+    height: int
+    tabs: list[Tab]
+    default: int
+    ticks: list[tuple[int, str]]
+    """Rounds, and where they stand from the left, in percent."""
+    never: int
+    """Clients never online."""
+    notes: list[str]
+
+    @property
+    def failures(self) -> bool:
+        """Whether any layer shows requests in vain."""
+        return any(tab.failures for tab in self.tabs)
+
+
+def seen_trace(results: Results) -> Trace:
+    """The trace of the rounds that were done (the first one if none was)."""
+    return results.trace.head(min(max(1, results.rounds), results.trace.num_rounds))
+
+
+def over_rounds(results: Results, column: str) -> list[charts.Series]:
+    """A column of the log for each method: mean over seeds, sd where there are several."""
+    found = []
+    for index, name in enumerate(results.methods):
+        columns = [run.column(column) for run in results.of(name)]
+        length = min((len(c) for c in columns), default=0)
+        if length:
+            values = np.stack([c[:length] for c in columns])
+            values = np.where(np.isfinite(values), values, np.nan)
+            at = np.unique(np.linspace(0, length - 1, min(POINTS, length)).round().astype(np.int64))
+            mean, sd = values.mean(axis=0)[at], values.std(axis=0)[at]
+            found.append(
+                charts.Series(name, index, (at + 1).astype(np.float64), mean, sd if len(columns) > 1 else None)
+            )
+    return found
+
+
+def _last(series: list[charts.Series]) -> list[tuple[str, float]]:
+    known = [(one.label, one.y[np.isfinite(one.y)]) for one in series]
+    return [(label, float(values[-1])) for label, values in known if len(values)]
+
+
+def accuracy(results: Results) -> charts.Chart:
+    """Test accuracy over rounds; empty where the task has none."""
+    series = over_rounds(results, "accuracy")
+    ends = ", ".join(f"{label} {words.percent(value)}" for label, value in _last(series))
+    desc = f"Test accuracy of the global model after round {results.rounds}: {ends}."
+    return charts.lines(series, title="Test accuracy over rounds", desc=desc, unit=True)
+
+
+def variance(results: Results) -> charts.Chart:
+    """V_T over rounds."""
+    series = over_rounds(results, "fairness_variance")
+    ends = ", ".join(f"{label} {words.brief(value)}" for label, value in _last(series))
+    desc = f"Variance of normalised utility across clients after round {results.rounds}: {ends}."
+    return charts.lines(series, title="Fairness variance V_T over rounds", desc=desc)
+
+
+def lorenz_curves(results: Results) -> str:
+    """The Lorenz curve of selections: mean over seeds, the limit drawn in."""
+    series = []
+    for index, name in enumerate(results.methods):
+        curves = [lorenz(run.ledger.selected) for run in results.of(name)]
+        if curves:
+            x, y = _thin(curves[0][0], np.mean([held for _, held in curves], axis=0))
+            series.append(charts.Series(name, index, x, y))
+    limit = charts.Series("the limit", 0, *_thin(*lorenz(results.limit.counts)))
+    return charts.lorenz(series, limit, title="Lorenz curve of participation", desc=_lorenz_says(results))
+
+
+def _thin(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    at = np.unique(np.linspace(0, len(x) - 1, min(POINTS, len(x))).round().astype(np.int64))
+    return x[at], y[at]
+
+
+def _lorenz_says(results: Results) -> str:
+    parts = []
+    for name in results.methods:
+        runs = results.of(name)
+        if runs:
+            half = float(np.mean([np.interp(0.5, *lorenz(run.ledger.selected)) for run in runs]))
+            parts.append(f"{name} {words.percent(half)}")
+    best = float(np.interp(0.5, *lorenz(results.limit.counts)))
+    return (
+        f"Share of all selections that the less served half of the clients got: {', '.join(parts)}; "
+        f"at the limit {words.percent(best)}; 50 % would be equal."
+    )
+
+
+def utility_dots(results: Results) -> charts.Chart:
+    """Normalised utility of each client with the first seed, with surrogates beside where there are any."""
+    rows = []
+    for index, name in enumerate(results.methods):
+        for run in results.of(name)[:1]:
+            rows.append(charts.Row(name, index, run.ledger.normalised_utility()))
+            if run.ledger.surrogate_utility.any():
+                aided = run.ledger.normalised_utility(with_surrogates=True)
+                rows.append(charts.Row(f"{name}, surrogates counted", index, aided, hollow=True))
+    medians = [f"{row.label} {words.brief(float(np.median(row.values)))}" for row in rows if len(row.values)]
+    lowest = [f"{row.label} {words.brief(float(row.values.min()))}" for row in rows if len(row.values)]
+    desc = f"Median over clients: {', '.join(medians)}. Lowest: {', '.join(lowest)}."
+    return charts.dots(rows, title="Normalised utility of each client", desc=desc)
+
+
+def client_strip(results: Results) -> StripFigure:
+    """Presence, requests and deliveries of the first seed; one layer a method, and one for the limit."""
+    trace = seen_trace(results)
+    grid = strip.Strip.of(trace)
+    n = trace.num_clients
+    firsts = [run for name in results.methods for run in results.of(name)[:1]]
+    layers = [_layer(grid, run, n) for run in firsts]
+    tabs = [_tab(run) for run in firsts]
+    none = np.zeros(grid.shape, dtype=np.bool_)
+    layers.append(strip.Layer(grid.marks(results.limit.schedule, n), none))
+    tabs.append(Tab("the limit", _limit_says(results)))
+    names = [tab.name for tab in tabs]
+    default = names.index("parity") if "parity" in names else 0
+    desc = f"{words.plural(grid.shape[0], 'client')} by {words.plural(grid.rounds, 'round')}. "
+    return StripFigure(
+        drawing=strip.draw(
+            grid.marks(trace, n),
+            layers,
+            default,
+            title="Who was there, asked and served",
+            desc=desc + " ".join(f"{tab.name}: {tab.says}" for tab in tabs),
+        ),
+        height=strip.height(grid.shape[0]),
+        tabs=tabs,
+        default=default,
+        ticks=_round_ticks(grid.rounds),
+        never=int((trace.counts() == 0).sum()),
+        notes=_strip_notes(grid, n),
+    )
+
+
+def _layer(grid: strip.Strip, run: MethodRun, n: int) -> strip.Layer:
+    pairs = zip(run.selected, run.completed, strict=True)
+    in_vain = [np.setdiff1d(asked, done) for asked, done in pairs]
+    return strip.Layer(grid.marks(run.completed, n), grid.marks(in_vain, n))
+
+
+def _tab(run: MethodRun) -> Tab:
+    ledger = run.ledger
+    asked, done = int(ledger.selected.sum()), int(ledger.completed.sum())
+    in_vain = f", {asked - done:,} of them in vain" if asked > done else ""
+    missed = int(((ledger.online > 0) & (ledger.selected == 0)).sum())
+    left_out = f"{words.plural(missed, 'client')} online but never asked" if missed else "everybody online was asked"
+    most = int(ledger.selected.max())
+    says = f"{asked:,} requests{in_vain}; at most {most:,} to one client; {left_out}."
+    return Tab(run.method, says, failures=asked > done)
+
+
+def _limit_says(results: Results) -> str:
+    counts = results.limit.counts
+    missed = int(((seen_trace(results).counts() > 0) & (counts == 0)).sum())
+    left_out = f"{words.plural(missed, 'client')} online but never asked" if missed else "everybody online was asked"
+    return (
+        f"one of the schedules that share {results.limit.total:,} requests as evenly as presence allows; "
+        f"at most {int(counts.max()):,} to one client; {left_out}."
+    )
+
+
+def _round_ticks(rounds: int) -> list[tuple[int, str]]:
+    shown = sorted({1, *(round(rounds * k / 4) for k in range(1, 5) if round(rounds * k / 4) >= 1)})
+    return [(t, f"{0 if t == 1 else 100 * t / rounds:.4g}") for t in shown]
+
+
+def _strip_notes(grid: strip.Strip, n: int) -> list[str]:
+    notes = []
+    if grid.shape[0] < n:
+        notes.append(f"{grid.shape[0]} of {n:,} clients, evenly by rank of availability.")
+    if grid.bin > 1:
+        notes.append(f"A column stands for {grid.bin} rounds, and is marked if any of them is.")
+    return notes

@@ -1,0 +1,145 @@
+"""What the template is given: every part of the page, computed from results alone.
+
+No clock, no random number and no telemetry goes in, so the same run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fedparity.experiment.methods import METHODS
+from fedparity.experiment.results import Results
+from fedparity.experiment.spec import MethodSpec, to_toml
+from fedparity.metrics import METRICS, SUFFIXES, gini
+from fedparity.report import charts, figures, tables, verdict, words
+
+ALSO_DEFINED = ("never_available",)
+"""Metrics on the page that head no column."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodNote:
+    """A method in the definitions: what it does and what it is made of."""
+
+    name: str
+    summary: str
+    parts: str
+    swatch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A reference, and the methods that rest on it."""
+
+    key: str
+    text: str
+    used: str
+
+
+def context(results: Results, spec_text: str | None = None) -> dict[str, Any]:
+    """Everything the template shows."""
+    share, opportunity = tables.share_table(results), tables.opportunity_table(results)
+    return {
+        "results": results,
+        "spec": results.spec,
+        "verdict": verdict.verdict(results),
+        "notice": notice(results),
+        "seeds": tables.seeds_done(results),
+        "facts": facts(results),
+        "share": share,
+        "opportunity": opportunity,
+        "legend": [(name, charts.swatch(index), charts.style(index)) for index, name in enumerate(results.methods)],
+        "styles": range(min(charts.STYLES, len(results.methods))),
+        "accuracy": figures.accuracy(results),
+        "variance": figures.variance(results),
+        "lorenz": figures.lorenz_curves(results),
+        "ginis": ginis(results),
+        "limit_gini": limit_gini(results),
+        "strip": figures.client_strip(results),
+        "dots": figures.utility_dots(results),
+        "surrogates": tables.has_surrogates(results),
+        "worst": tables.worst_off(results),
+        "first_seed": results.spec.seed,
+        "metrics": METRICS,
+        "suffixes": list(SUFFIXES.items()),
+        "definitions": definitions(share, opportunity),
+        "methods": [method_note(index, m) for index, m in enumerate(results.spec.methods)],
+        "given": to_toml(results.spec) if spec_text is None else spec_text,
+        "resolved": to_toml(results.spec.resolved()),
+        "citations": citations(results),
+    }
+
+
+def notice(results: Results) -> str:
+    """How far an interrupted run came; empty for a whole one."""
+    if results.complete:
+        return ""
+    done, wanted = tables.seeds_done(results), results.spec.seeds
+    if results.rounds < results.spec.rounds:
+        return f"Interrupted after {results.rounds:,} of {results.spec.rounds:,} rounds; what follows covers those."
+    return f"Interrupted after {done:,} of {wanted:,} seeds; what follows covers those."
+
+
+def facts(results: Results) -> list[tuple[str, str]]:
+    """The set-up at a glance."""
+    trace, spec = figures.seen_trace(results), results.spec
+    never = int((trace.counts() == 0).sum())
+    rounds, seeds = _of(results.rounds, spec.rounds), _of(tables.seeds_done(results), spec.seeds)
+    return [
+        ("Clients, N", f"{trace.num_clients:,}"),
+        ("Rounds, T", rounds),
+        ("Cohort, m", f"{spec.cohort:,}"),
+        ("Availability", spec.population.availability),
+        ("Online, mean", words.brief(float(trace.sizes().mean()))),
+        ("Never there", f"{never:,}"),
+        ("Seeds", seeds),
+        ("Task", spec.task.dataset),
+    ]
+
+
+def _of(done: int, wanted: int) -> str:
+    return f"{done:,}" if done == wanted else f"{done:,} of {wanted:,}"
+
+
+def ginis(results: Results) -> list[tuple[str, str, str]]:
+    """Methods with swatch and Gini, the most even first: the legend of the Lorenz curve."""
+    found = []
+    for index, name in enumerate(results.methods):
+        value = results.row(name).get("gini")
+        if value is not None:
+            found.append((value, index, name))
+    return [(name, charts.swatch(index), words.fixed(value)) for value, index, name in sorted(found)]
+
+
+def limit_gini(results: Results) -> str:
+    """The Gini of the limit that is drawn."""
+    return words.fixed(gini(results.limit.counts))
+
+
+def definitions(*shown: tables.Table) -> list[tuple[str, str]]:
+    """The metrics that appear, with their one-line definitions."""
+    names = [column.metric for table in shown for column in table.columns]
+    return [(name, METRICS[name]) for name in dict.fromkeys([*names, *ALSO_DEFINED])]
+
+
+def method_note(index: int, given: MethodSpec) -> MethodNote:
+    """One contender in words."""
+    filled = given.resolved()
+    changed = given.model_dump(exclude_none=True).keys() - {"name"}
+    known = METHODS.get(given.name)
+    summary = "An own combination." if known is None else known.summary
+    if known is not None and changed:
+        summary += f" Changed here: {', '.join(sorted(changed))}."
+    parts = [f"{key} {value}" for key, value in filled.model_dump(exclude={"name"}).items() if value is not None]
+    return MethodNote(given.name, summary, " · ".join(parts), charts.swatch(index))
+
+
+def citations(results: Results) -> list[Citation]:
+    """The references of the methods that ran, each once."""
+    used: dict[str, list[str]] = {}
+    for name in results.methods:
+        reference = METHODS[name].reference if name in METHODS else None
+        if reference is not None:
+            used.setdefault(reference, []).append(name)
+    return [Citation(names[0], text, ", ".join(names)) for text, names in used.items()]

@@ -1,0 +1,74 @@
+"""The one seam to the file system: whole files, durable before anything refers to them.
+
+A write is a temporary file, fsync, rename, fsync of the folder: after it returns the file survives a crash, and before
+that nobody sees it. Tests put a disk in its place that loses, tears or refuses writes.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedparity.errors import InputError, OutputError
+
+PARTIAL = ".partial"
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Files below one folder, named by relative paths that cannot leave it."""
+
+    root: Path
+
+    def path(self, name: str) -> Path:
+        """Where `name` lives."""
+        parts = Path(name).parts
+        if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
+            raise InputError(f"{name!r} is not a name inside {self.root}")
+        return self.root.joinpath(*parts)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make a file durable, whole or not at all."""
+        target = self.path(name)
+        partial = target.with_name(target.name + PARTIAL)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(handle, view) :]
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            os.replace(partial, target)  # noqa: PTH105 - the pair of os.open
+            self.sync_folder(target.parent)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise OutputError(
+                f"{target}: cannot be written ({error.strerror}); free space or choose another disk"
+            ) from error
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make names in a folder durable."""
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def read(self, name: str) -> bytes:
+        """A whole file."""
+        try:
+            return self.path(name).read_bytes()
+        except OSError as error:
+            raise InputError(f"{self.path(name)}: cannot be read ({error.strerror})") from error
+
+    def remove(self, name: str) -> None:
+        """Forget a file; one that is gone already is fine."""
+        self.path(name).unlink(missing_ok=True)
+
+    def names(self) -> list[str]:
+        """Every file below the folder, sorted."""
+        return sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file())

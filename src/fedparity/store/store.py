@@ -1,0 +1,537 @@
+"""A run is a folder that survives anything: what is committed stays, whole, and resuming equals never having stopped.
+
+    run.db             SQLite (WAL, synchronous=FULL, STRICT): one transaction a round
+      rounds           the journal line, its digest and the chain; the log row; a check over all of it   (kept for good)
+      states           what changed in the state since the round before, and a whole one now and then    (pruned)
+      telemetry        times; not part of any digest
+      erasures         clients that were erased: what their lines are now, chained too
+    arrays/*.safetensors   large arrays, named by the SHA-256 of their bytes
+    manifest.json      SHA-256 of every file, written on a clean close and removed on opening
+
+A large array is durable before the transaction that names it commits, so a committed round never lacks a file. The
+state is stored by difference: arrays that changed in few places store those places.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+from fedparity.errors import ConfigError, FedparityError, InputError, OutputError
+from fedparity.journal import GENESIS, link
+from fedparity.store.disk import PARTIAL, Disk
+from fedparity.store.manifest import LOCK, MANIFEST, write_manifest
+from fedparity.store.tree import Arrays, flatten, rebuild
+
+FORMAT = 1
+LARGE = 1 << 16
+"""Arrays of at least this many bytes get a file of their own."""
+SNAPSHOT_EVERY = 50
+DATABASE = "run.db"
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rounds (
+  seed INTEGER NOT NULL, method TEXT NOT NULL, round INTEGER NOT NULL,
+  line TEXT NOT NULL, line_sha256 TEXT NOT NULL, chain TEXT NOT NULL, row TEXT NOT NULL, digest TEXT NOT NULL,
+  PRIMARY KEY (seed, method, round)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS states (
+  seed INTEGER NOT NULL, method TEXT NOT NULL, round INTEGER NOT NULL, whole INTEGER NOT NULL,
+  tree TEXT NOT NULL, small BLOB NOT NULL, files TEXT NOT NULL, digest TEXT NOT NULL,
+  PRIMARY KEY (seed, method, round)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS telemetry (
+  seed INTEGER NOT NULL, method TEXT NOT NULL, round INTEGER NOT NULL, value TEXT NOT NULL,
+  PRIMARY KEY (seed, method, round)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS erasures (
+  number INTEGER PRIMARY KEY, client INTEGER NOT NULL, lines TEXT NOT NULL, chain TEXT NOT NULL) STRICT;
+"""
+
+
+class DamagedError(InputError):
+    """A run's folder holds something else than what was written."""
+
+
+def digest(*parts: str | bytes) -> str:
+    """SHA-256 of parts, each with its length, so that no two lists of parts collide."""
+    h = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        h.update(len(data).to_bytes(8, "big"))
+        h.update(data)
+    return h.hexdigest()
+
+
+@dataclass(slots=True)
+class _Last:
+    """What was committed last for one method and seed, to store only the difference next time."""
+
+    round: int = 0
+    chain: str = GENESIS
+    arrays: Arrays = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    """The file of each large array in the last state."""
+    older: dict[str, str] = field(default_factory=dict)
+    """The same for the state before it: kept, so that one torn file costs one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """One round as it stands in the store."""
+
+    round: int
+    line: str
+    chain: str
+    row: list[Any]
+    seconds: float
+    """Telemetry: how long it took."""
+
+
+class Store:
+    """One open run; `with Store.open(folder) as store:` holds its lock."""
+
+    def __init__(self, disk: Disk, connection: sqlite3.Connection, lock: int | None) -> None:
+        self.disk = disk
+        self._db = connection
+        self._lock = lock
+        """None: opened for reading only."""
+        self._last: dict[tuple[int, str], _Last] = {}
+        self.notices: list[str] = []
+        """What was found damaged and left behind."""
+
+    @classmethod
+    def open(cls, folder: str | Path, disk: Disk | None = None, *, create: bool = True) -> Self:
+        """Open a run for writing, or refuse: another process has it, or its format is not ours."""
+        disk = disk or Disk(Path(folder))
+        if not create and not (disk.root / DATABASE).exists():
+            raise InputError(f"{folder}: no run here ({DATABASE} is missing); check the folder")
+        try:
+            disk.root.mkdir(parents=True, exist_ok=True)
+            lock = os.open(disk.root / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise OutputError(f"{folder}: cannot be made ready ({error.strerror}); choose another folder") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise ConfigError(
+                f"{folder}: another process is running this run; wait for it or choose another --out"
+            ) from None
+        try:
+            store = cls(disk, _connect(disk.root / DATABASE), lock)
+        except BaseException:
+            os.close(lock)
+            raise
+        try:
+            store._prepare()
+        except BaseException:
+            store.abandon()
+            raise
+        return store
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Self:
+        """Open a run for reading: nothing in its folder changes."""
+        disk = Disk(Path(folder))
+        path = disk.root / DATABASE
+        if not path.exists():
+            raise InputError(f"{folder}: no run here ({DATABASE} is missing); check the folder")
+        still = "" if path.with_name(f"{DATABASE}-wal").exists() else "&immutable=1"
+        with _storage_errors(path):
+            connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{still}", uri=True, timeout=1.0)
+            store = cls(disk, connection, None)
+            store._check_format()
+        return store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def _prepare(self) -> None:
+        with _storage_errors(self.disk.root / DATABASE):
+            self._db.executescript(SCHEMA)
+            if self.meta("format") is None:
+                self.set_meta("format", str(FORMAT))
+            self._check_format()
+        self.disk.remove(MANIFEST)
+
+    def _check_format(self) -> None:
+        found = self.meta("format")
+        if found != str(FORMAT):
+            raise InputError(
+                f"{self.disk.root}: run format {found} but this fedparity reads {FORMAT}; use the version that wrote it"
+            )
+
+    def abandon(self) -> None:
+        """Let go of the run as a crash would: what is committed stays, and no manifest is written."""
+        self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def close(self) -> None:
+        """Leave nothing behind but whole files, each with its digest in the manifest."""
+        if self._lock is None:
+            self._db.close()
+            return
+        with _storage_errors(self.disk.root / DATABASE):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._db.close()
+        try:
+            write_manifest(self.disk)
+        finally:
+            os.close(self._lock)
+
+    # -- facts about the run ------------------------------------------------------------------------------------------
+
+    def meta(self, key: str) -> str | None:
+        """A fact stored under `key`."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Store a fact."""
+        with _storage_errors(self.disk.root / DATABASE):
+            self._db.execute(
+                "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value)
+            )
+
+    # -- committing ---------------------------------------------------------------------------------------------------
+
+    def commit(  # noqa: PLR0917 - one round has that many parts
+        self, seed: int, method: str, state: Any, line: str, row: list[Any], seconds: float
+    ) -> None:
+        """Make one more round durable: afterwards it is there for good, before that it never was."""
+        last = self._last.setdefault((seed, method), _Last())
+        number = last.round
+        skeleton, arrays = flatten(state)
+        whole = number % SNAPSHOT_EVERY == 0
+        small, files = self._differences(last, arrays, whole=whole)
+        packed = save_arrays(small) if small else b""
+        tree, names = json.dumps(skeleton, allow_nan=False), json.dumps(files, sort_keys=True)
+        line_sha256 = hashlib.sha256(line.encode()).hexdigest()
+        chain = link(last.chain, line_sha256)
+        shown = json.dumps(row)
+        key = (seed, method, number)
+        with _storage_errors(self.disk.root / DATABASE), _transaction(self._db):
+            checks = digest(line_sha256, chain, shown), digest(tree, packed, names, str(whole))
+            self._db.execute(
+                "INSERT INTO rounds VALUES (?,?,?,?,?,?,?,?)", (*key, line, line_sha256, chain, shown, checks[0])
+            )
+            self._db.execute(
+                "INSERT INTO states VALUES (?,?,?,?,?,?,?,?)", (*key, int(whole), tree, packed, names, checks[1])
+            )
+            self._db.execute("INSERT INTO telemetry VALUES (?,?,?,?)", (*key, repr(seconds)))
+            if whole and number >= 2 * SNAPSHOT_EVERY:
+                kept = number - SNAPSHOT_EVERY
+                self._db.execute("DELETE FROM states WHERE seed = ? AND method = ? AND round < ?", (seed, method, kept))
+        self._remember(last, chain, arrays, files)
+
+    def _differences(self, last: _Last, arrays: Arrays, *, whole: bool) -> tuple[Arrays, dict[str, str]]:
+        """What has to be written: small arrays and differences in one piece, large arrays as files of their own."""
+        small: Arrays = {}
+        files: dict[str, str] = {}
+        for path, array in arrays.items():
+            before = last.arrays.get(path)
+            if not whole and before is not None and (array is before or _same_kind(array, before)):
+                where = np.empty(0, np.int64) if array is before else _changed(array, before)
+                if len(where) * (8 + array.itemsize) < array.nbytes // 2 or not len(where):
+                    if path in last.files:
+                        files[path] = last.files[path]
+                    if len(where):
+                        small[f"{path}#at"] = where
+                        small[f"{path}#to"] = array.reshape(-1)[where]
+                    continue
+            if array.nbytes < LARGE:
+                small[path] = np.ascontiguousarray(array)
+            else:
+                files[path] = self._write_array(array)
+        return small, files
+
+    def _write_array(self, array: Any) -> str:
+        data = save_arrays({"array": np.ascontiguousarray(array)})
+        sha256 = hashlib.sha256(data).hexdigest()
+        name = f"arrays/{sha256}.safetensors"
+        if not self.disk.path(name).exists():
+            self.disk.write(name, data)
+        return sha256
+
+    def _remember(self, last: _Last, chain: str, arrays: Arrays, files: dict[str, str]) -> None:
+        for path, array in arrays.items():
+            held = last.arrays.get(path)
+            if path.startswith("/client_models/") or array is held:
+                last.arrays[path] = array  # replaced when it changes, never written into
+            elif held is not None and _same_kind(array, held):
+                np.copyto(held, array)
+            else:
+                last.arrays[path] = array.copy()
+        for path in last.arrays.keys() - arrays.keys():
+            del last.arrays[path]
+        gone = set(last.older.values()) - set(last.files.values()) - set(files.values())
+        last.round, last.chain, last.older, last.files = last.round + 1, chain, last.files, files
+        for name in gone - self._needed():
+            self.disk.remove(_file(name))
+
+    def _needed(self) -> set[str]:
+        return {name for last in self._last.values() for name in (*last.files.values(), *last.older.values())}
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def contenders(self) -> list[tuple[int, str]]:
+        """Every (seed, method) with a committed round."""
+        return [(int(s), str(m)) for s, m in self._db.execute("SELECT DISTINCT seed, method FROM rounds ORDER BY 1, 2")]
+
+    def rounds(self, seed: int, method: str) -> Iterator[Committed]:
+        """Committed rounds, oldest first, each checked against its digest and the chain."""
+        query = (
+            "SELECT round, line, line_sha256, chain, row, digest, value FROM rounds LEFT JOIN telemetry USING"
+            " (seed, method, round) WHERE seed = ? AND method = ? ORDER BY round"
+        )
+        chain, redacted = GENESIS, self._redacted()
+        found_rows = self._db.execute(query, (seed, method))
+        for expected, (number, line, line_sha256, linked, row, check, seconds) in enumerate(found_rows):
+            where = f"{self.disk.root}: {method}, seed {seed}, round {number}"
+            found = hashlib.sha256(line.encode()).hexdigest()
+            chain = link(chain, line_sha256)
+            if number != expected or linked != chain or check != digest(line_sha256, linked, row):
+                raise DamagedError(f"{where}: the chain is broken; restore run.db from a copy")
+            if found not in (line_sha256, redacted.get(f"{seed}/{method}/{number}")):
+                raise DamagedError(f"{where}: the journal line was changed; restore run.db from a copy")
+            yield Committed(number, line, linked, json.loads(row), float(seconds or "nan"))
+
+    def _redacted(self) -> dict[str, str]:
+        """The digests of lines that an erasure rewrote, if the erasures themselves are intact."""
+        found: dict[str, str] = {}
+        chain = GENESIS
+        for client, lines, linked in self._db.execute("SELECT client, lines, chain FROM erasures ORDER BY number"):
+            chain = link(chain, digest(str(client), lines))
+            if chain != linked:
+                raise DamagedError(f"{self.disk.root}: the list of erasures was changed; restore run.db from a copy")
+            found |= json.loads(lines)
+        return found
+
+    def load(self, seed: int, method: str, classes: dict[str, type]) -> Any | None:
+        """The last state of a method, or None before its first round.
+
+        A damaged last round is dropped and the one before it is returned; for reading only, it is an error.
+        """
+        numbers = [r[0] for r in self._db.execute(
+            "SELECT round FROM states WHERE seed = ? AND method = ? ORDER BY round DESC LIMIT 2", (seed, method)
+        )]  # fmt: skip
+        trouble: FedparityError | None = None
+        for number in numbers:
+            try:
+                state, last = self._state_at(seed, method, number, classes)
+            except FedparityError as error:
+                trouble = error
+                continue
+            if trouble is not None:
+                if self._lock is None:
+                    break
+                self._drop_after(seed, method, number)
+                self.notices.append(f"{trouble}; going on from round {number}")
+            self._last[seed, method] = last
+            return state
+        if trouble is not None:
+            raise trouble
+        return None
+
+    def _state_at(self, seed: int, method: str, number: int, classes: dict[str, type]) -> tuple[Any, _Last]:
+        where = f"{self.disk.root}: {method}, seed {seed}, round {number}"
+        query = (
+            "SELECT round, whole, tree, small, files, digest FROM states"
+            " WHERE seed = ?1 AND method = ?2 AND round <= ?3 AND round >="
+            " (SELECT max(round) FROM states WHERE seed = ?1 AND method = ?2 AND round <= ?3 AND whole = 1)"
+            " ORDER BY round"
+        )
+        pieces: dict[str, list[Any]] = {}
+        files: dict[str, str] = {}
+        older: dict[str, str] = {}
+        tree = ""
+        for _, whole, tree, small, names, check in self._db.execute(query, (seed, method, number)):
+            if check != digest(tree, small, names, str(bool(whole))):
+                raise DamagedError(f"{where}: its checkpoint was changed")
+            older, files = files, json.loads(names)
+            for path, sha256 in files.items():
+                if older.get(path) != sha256:
+                    pieces[path] = []
+            for path, array in sorted(_unpack(small, where).items()):
+                base, _, kind = path.partition("#")
+                if kind == "at":
+                    pieces.setdefault(base, []).append((array, _unpack_one(small, f"{base}#to", where)))
+                elif not kind:
+                    pieces[base] = [array]
+        if not tree:
+            raise DamagedError(f"{where}: its checkpoint is missing")
+        skeleton = json.loads(tree)
+        arrays = {path: self._assemble(path, pieces.get(path, []), files) for path in _paths(skeleton)}
+        state = rebuild(skeleton, arrays, classes)
+        row = self._db.execute(
+            "SELECT chain FROM rounds WHERE seed = ? AND method = ? AND round = ?", (seed, method, number)
+        ).fetchone()
+        if row is None:
+            raise DamagedError(f"{where}: it is missing from the journal")
+        held = {path: a if path.startswith("/client_models/") else a.copy() for path, a in arrays.items()}
+        return state, _Last(number + 1, str(row[0]), held, files, older)
+
+    def _assemble(self, path: str, pieces: list[Any], files: dict[str, str]) -> Any:
+        changes = list(pieces)
+        if path in files:
+            base = self.read_array(files[path])
+        elif changes and not isinstance(changes[0], tuple):
+            base = changes.pop(0)
+        else:
+            raise DamagedError(f"{self.disk.root}: a checkpoint lacks {path}")
+        for at, to in changes:
+            base.reshape(-1)[at] = to
+        return base
+
+    def read_array(self, sha256: str) -> Any:
+        """A large array, checked against its name."""
+        data = self.disk.read(_file(sha256))
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise DamagedError(f"{self.disk.path(_file(sha256))}: differs from what was written")
+        return _unpack_one(data, "array", _file(sha256))
+
+    def _drop_after(self, seed: int, method: str, number: int) -> None:
+        with _storage_errors(self.disk.root / DATABASE), _transaction(self._db):
+            for table in ("rounds", "states", "telemetry"):
+                self._db.execute(
+                    f"DELETE FROM {table} WHERE seed = ? AND method = ? AND round > ?",  # noqa: S608 - names are ours
+                    (seed, method, number),
+                )
+
+    def rewrite(self, client: int, lines: dict[str, str], states: dict[tuple[int, str], Any]) -> None:
+        """Replace journal lines (by "seed/method/round") and last states after an erasure, in one transaction."""
+        listed = json.dumps(
+            {key: hashlib.sha256(line.encode()).hexdigest() for key, line in lines.items()}, sort_keys=True
+        )
+        with _storage_errors(self.disk.root / DATABASE), _transaction(self._db):
+            found = self._db.execute("SELECT chain FROM erasures ORDER BY number DESC LIMIT 1").fetchone()
+            chain = link(GENESIS if found is None else str(found[0]), digest(str(client), listed))
+            self._db.execute("INSERT INTO erasures (client, lines, chain) VALUES (?, ?, ?)", (client, listed, chain))
+            for key, line in lines.items():
+                seed, method, number = key.split("/")
+                where = (line, int(seed), method, int(number))
+                self._db.execute("UPDATE rounds SET line = ? WHERE seed = ? AND method = ? AND round = ?", where)
+            for (seed_, method_), state in states.items():
+                skeleton, arrays = flatten(state)
+                small, files = self._differences(_Last(), arrays, whole=True)
+                packed, tree, names = (
+                    save_arrays(small),
+                    json.dumps(skeleton, allow_nan=False),
+                    json.dumps(files, sort_keys=True),
+                )
+                self._db.execute("DELETE FROM states WHERE seed = ? AND method = ?", (seed_, method_))
+                row = (seed_, method_, state.round - 1, 1, tree, packed, names, digest(tree, packed, names, "True"))
+                self._db.execute("INSERT INTO states VALUES (?,?,?,?,?,?,?,?)", row)
+                last = self._last[seed_, method_]
+                last.arrays, last.files, last.older = {p: x.copy() for p, x in arrays.items()}, files, {}
+        with _storage_errors(self.disk.root / DATABASE):
+            self._db.execute("VACUUM")  # deleted rows leave the file, too
+        self.sweep()
+
+    def clear(self) -> None:
+        """Forget everything: the folder is as good as new."""
+        with _storage_errors(self.disk.root / DATABASE):
+            with _transaction(self._db):
+                for table in ("rounds", "states", "telemetry", "erasures", "meta"):
+                    self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - names are ours
+            self._db.execute("VACUUM")
+            self.set_meta("format", str(FORMAT))
+        self._last.clear()
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Remove files that nothing refers to: leftovers of a round that never committed."""
+        needed = {_file(name) for name in self._needed()}
+        for name in self.disk.names():
+            if name.endswith(PARTIAL) or (name.startswith("arrays/") and name not in needed):
+                self.disk.remove(name)
+
+
+def _file(sha256: str) -> str:
+    return f"arrays/{sha256}.safetensors"
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    with _storage_errors(path):
+        connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+@contextlib.contextmanager
+def _storage_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        text = str(error)
+        if "full" in text or "I/O" in text or "readonly" in text or "unable to open" in text:
+            raise OutputError(f"{path}: cannot be written ({text}); free space, then go on with --resume") from error
+        raise DamagedError(f"{path}: is damaged ({text}); restore it from a copy") from error
+
+
+def _same_kind(a: Any, b: Any) -> bool:
+    return bool(a.shape == b.shape and a.dtype == b.dtype)
+
+
+def _changed(array: Any, before: Any) -> Any:
+    """Where two arrays of one kind differ in any bit."""
+    words = f"u{array.itemsize}" if array.itemsize in (1, 2, 4, 8) else array.dtype
+    flat = [np.ascontiguousarray(a).reshape(-1).view(words) for a in (array, before)]
+    return np.flatnonzero(flat[0] != flat[1])
+
+
+def _unpack(data: bytes, where: str) -> Arrays:
+    try:
+        return dict(load_arrays(data)) if data else {}
+    except (SafetensorError, ValueError) as error:
+        raise DamagedError(f"{where}: not an array file ({error})") from error
+
+
+def _unpack_one(data: bytes, key: str, where: str) -> Any:
+    arrays = _unpack(data, where)
+    if key not in arrays:
+        raise DamagedError(f"{where}: lacks {key}")
+    return arrays[key]
+
+
+def _paths(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("array"), str):
+            yield node["array"]
+        for value in node.values():
+            yield from _paths(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _paths(value)

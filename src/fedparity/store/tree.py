@@ -1,0 +1,92 @@
+"""States as data: any tree of dataclasses, tuples, lists, dicts, arrays and plain values, without pickle.
+
+`flatten` gives a JSON skeleton and the arrays it refers to by path; `rebuild` puts them together again. Only
+dataclasses that the caller names can come out of a file: a checkpoint cannot make the reader import or run anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedparity.errors import InputError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def flatten(value: Any, path: str = "") -> tuple[Any, Arrays]:
+    """The JSON skeleton of a state and its arrays by path."""
+    arrays: Arrays = {}
+    return _flatten(value, path, arrays), arrays
+
+
+def _flatten(value: Any, path: str, arrays: Arrays) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, np.ndarray):
+        arrays[path] = value
+        return {"array": path}
+    if isinstance(value, (tuple, list)):
+        items = [_flatten(v, f"{path}/{i}", arrays) for i, v in enumerate(value)]
+        return {"tuple" if isinstance(value, tuple) else "list": items}
+    if isinstance(value, dict):
+        return {"dict": [[k, _flatten(v, f"{path}/{k}", arrays)] for k, v in sorted(value.items())]}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {
+            f.name: _flatten(getattr(value, f.name), f"{path}/{f.name}", arrays) for f in dataclasses.fields(value)
+        }
+        return {"class": class_name(type(value)), "fields": fields}
+    raise TypeError(f"a state cannot hold a {type(value).__name__} (at {path or '/'})")
+
+
+def class_name(cls: type) -> str:
+    """How a dataclass is called in a skeleton."""
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def classes_in(value: Any) -> dict[str, type]:
+    """Every dataclass in a tree, by name: what may come out of a checkpoint of the same shape."""
+    found: dict[str, type] = {}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        found[class_name(type(value))] = type(value)
+        for f in dataclasses.fields(value):
+            found |= classes_in(getattr(value, f.name))
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            found |= classes_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            found |= classes_in(item)
+    return found
+
+
+def rebuild(skeleton: Any, arrays: Arrays, classes: dict[str, type]) -> Any:
+    """The state of a skeleton; InputError if it is not one."""
+    try:
+        return _rebuild(skeleton, arrays, classes)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"a checkpoint does not fit this run ({type(error).__name__}: {error})") from error
+
+
+def _rebuild(node: Any, arrays: Arrays, classes: dict[str, type]) -> Any:
+    if not isinstance(node, dict):
+        return node
+    if "array" in node:
+        return arrays[node["array"]]
+    if "float" in node:
+        return float(node["float"])
+    if "tuple" in node:
+        return tuple(_rebuild(n, arrays, classes) for n in node["tuple"])
+    if "list" in node:
+        return [_rebuild(n, arrays, classes) for n in node["list"]]
+    if "dict" in node:
+        return {k: _rebuild(n, arrays, classes) for k, n in node["dict"]}
+    return classes[node["class"]](**{k: _rebuild(n, arrays, classes) for k, n in node["fields"].items()})

@@ -1,0 +1,64 @@
+"""Whether a run is what was written: every chain, digest and file, and the ledger that follows from the journal."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedparity.errors import FedparityError
+from fedparity.journal import from_json
+from fedparity.ledger import Ledger
+from fedparity.store.disk import Disk
+from fedparity.store.manifest import differences
+from fedparity.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found."""
+
+    rounds: int
+    """Rounds whose line, digest and chain are right."""
+    problems: tuple[str, ...]
+    closed: bool
+    """False: the run was not closed cleanly, so files other than its database were not compared with a manifest."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def verify(folder: str | Path, classes_of: Callable[[Store, str], dict[str, type]]) -> Verdict:
+    """Check a run; `classes_of` says which dataclasses the state of a method may hold."""
+    disk = Disk(Path(folder))
+    changed = differences(disk)
+    problems = [f"{name}: differs from what was written, or is not in the manifest" for name in changed or []]
+    if "run.db" in (changed or []):
+        return Verdict(0, tuple(problems), closed=True)
+    rounds = 0
+    with Store.read(folder) as store:
+        for seed, method in store.contenders():
+            try:
+                lines = [c.line for c in store.rounds(seed, method)]
+                rounds += len(lines)
+                problems += _state_problems(store, seed, method, lines, classes_of(store, method))
+            except FedparityError as error:
+                problems.append(str(error))
+    return Verdict(rounds, tuple(problems), closed=changed is not None)
+
+
+def _state_problems(store: Store, seed: int, method: str, lines: list[str], classes: dict[str, type]) -> Iterator[str]:
+    where = f"{method}, seed {seed}"
+    state: Any = store.load(seed, method, classes)
+    if state is None or state.round != len(lines):
+        yield f"{where}: {len(lines)} rounds in the journal, but its state is at {getattr(state, 'round', 0)}"
+        return
+    records = [from_json(line) for line in lines]
+    if hashlib.sha256(state.params.tobytes()).hexdigest() != records[-1].model_sha256:
+        yield f"{where}: the model is not the one the journal names"
+    if Ledger.replay(state.ledger.num_clients, records) != state.ledger:
+        yield f"{where}: the ledger does not follow from the journal"
