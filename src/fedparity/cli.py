@@ -229,12 +229,13 @@ def demo_command(
 def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, as_json: bool) -> None:
     from fedparity import report
     from fedparity.experiment.results import open_store
-    from fedparity.experiment.runner import Watch, run_spec
+    from fedparity.experiment.runner import Watch, ready, run_spec
     from fedparity.experiment.stop import Stop
 
+    trace = ready(spec)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
         with Stop() as stop, Rounds(spec, quiet=as_json) as rounds:
-            results = run_spec(spec, Watch(rounds.tell, lambda: stop.asked, store))
+            results = run_spec(spec, Watch(rounds.tell, lambda: stop.asked, store), trace)
         results.save(out, text)
         page = out / "report.html"
         report.write(results, page)

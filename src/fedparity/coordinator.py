@@ -21,7 +21,7 @@ import numpy as np
 from fedparity import checks
 from fedparity.availability import Forecast, RunningMean
 from fedparity.errors import ConfigError, RoundError
-from fedparity.gate import refusal
+from fedparity.gate import Gate
 from fedparity.ledger import Ledger
 from fedparity.protocols import Estimator, Evaluate, Scheduler, Surrogate, Utility, Weighting
 from fedparity.rng import stream
@@ -86,6 +86,10 @@ class Coordinator:
     """Server step size: params + server_rate * (weights @ updates)."""
     mixing: float = 1.0
     """Algorithm 2's a: a client starts from (1 - a) times its own last model plus a times the global one."""
+    gate: Gate = field(default_factory=Gate)
+    """What a report must satisfy to be used."""
+    run: str = ""
+    """Which run this is: nonces of another run are refused."""
     over_select: float = 0.0
     """Ask this share more than `cohort`, for the dropouts; every report that comes is used."""
     min_reports: int = 1
@@ -144,7 +148,8 @@ class Coordinator:
         view = RoundView(state.round, rounds_left, self.asked, available, pi, remaining, state.ledger)
         rng = stream(self.seed, "select", state.round)
         cohort, state.scheduler = self.scheduler.select(state.scheduler, view, rng)
-        return RoundPlan(state.round, self.seed, available, cohort, state.params, self._starts(state, cohort)), state
+        starts = self._starts(state, cohort)
+        return RoundPlan(state.round, self.seed, available, cohort, state.params, starts, self.run), state
 
     def _starts(self, state: State, cohort: Cohort) -> dict[int, Vector]:
         own = {client: state.client_models.get(client) for client in cohort.clients.tolist()}
@@ -162,7 +167,7 @@ class Coordinator:
             raise RoundError(
                 f"plan is of round {plan.round} but the state is at round {state.round}; absorb plans in order"
             )
-        used, failed = _sort_out(plan, reports)
+        used, failed = _sort_out(self.gate, plan, reports)
         abandoned = len(used) < self.min_reports
         if abandoned:
             used = []
@@ -228,7 +233,7 @@ class Coordinator:
 
 
 def _sort_out(
-    plan: RoundPlan, reports: Iterable[ClientReport]
+    gate: Gate, plan: RoundPlan, reports: Iterable[ClientReport]
 ) -> tuple[list[ClientReport], tuple[tuple[int, str], ...]]:
     """Usable reports in client order, and why each other asked client has none.
 
@@ -241,7 +246,7 @@ def _sort_out(
     for report in reports:
         if report.client not in reasons:
             continue
-        reason = refusal(report, plan)
+        reason = gate.refusal(report, plan)
         if reason is not None:
             reasons[report.client].add(reason)
         elif (first := usable.setdefault(report.client, report)) is not report and _content(first) != _content(report):

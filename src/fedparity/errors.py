@@ -4,6 +4,7 @@
     ├── ConfigError     a value given by the caller breaks a rule (argument, component, spec key)
     ├── InputError      a file given by the caller cannot be read as what it should be
     ├── OutputError     a result cannot be written where the caller wants it
+    ├── RefusedError    what a client sent cannot be used; its client is dropped for the round, the round goes on
     └── RoundError      an engine and a coordinator disagree about a round
 
 A message names the value, the rule and the fix, in one line: it is what the command line prints.
@@ -29,6 +30,10 @@ class InputError(FedparityError):
 
 class OutputError(FedparityError):
     """A result cannot be written where the caller wants it."""
+
+
+class RefusedError(FedparityError):
+    """What a client sent cannot be used."""
 
 
 class RoundError(FedparityError):

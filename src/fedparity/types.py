@@ -67,6 +67,8 @@ class RoundPlan:
     params: Vector
     starts: Mapping[int, Vector] = field(default_factory=dict)
     """Clients that start training from another model than `params`; their updates are still relative to `params`."""
+    run: str = ""
+    """Which run this is: part of the nonces that remote clients echo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class ClientReport:
     failure: str | None = None
     seconds: float = 0.0
     """Telemetry: never part of a result."""
+    nonce: str | None = None
+    """What a remote client echoes of its plan (`gate.nonce`); None: the report never left this process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def test_every_field_is_in_the_chain():
 def test_the_chain_can_be_recomputed_by_anyone():
     digest = hashlib.sha256(b"fedparity-journal 1").hexdigest()
     for line in [to_json(A_RECORD)] * 2:
-        digest = hashlib.sha256((digest + line).encode()).hexdigest()
+        digest = hashlib.sha256((digest + hashlib.sha256(line.encode()).hexdigest()).encode()).hexdigest()
     assert head(A_RECORD, A_RECORD) == digest
     other = dataclasses.replace(A_RECORD, round=4)
     assert head(A_RECORD, other) != head(other, A_RECORD)

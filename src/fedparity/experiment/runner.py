@@ -177,14 +177,21 @@ def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[Metho
     return [record.run(name, state) for name, state in now.items()]
 
 
-def run_spec(spec: Spec, watch: Watch | None = None) -> Results:
+def ready(spec: Spec) -> Trace:
+    """The run's trace, if it can start: what only shows then is refused before any folder is touched."""
+    for contender in spec.methods:
+        build_coordinator(spec, contender, spec.seed).init(spec.population.clients)
+    return draw_trace(spec)
+
+
+def run_spec(spec: Spec, watch: Watch | None = None, trace: Trace | None = None) -> Results:
     """Carry out a spec. When it is asked to stop it ends after the round, and `complete` is False.
 
     With a store every round is committed, and rounds that are there already are not done again. A repetition that was
     cut short counts only if there is no whole one.
     """
     watch = watch or Watch()
-    trace = draw_trace(spec)
+    trace = draw_trace(spec) if trace is None else trace
     runs: list[MethodRun] = []
     complete = True
     for repeat in range(spec.seeds):

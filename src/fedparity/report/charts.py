@@ -57,6 +57,8 @@ class Chart:
 
     markup: str = ""
     scale: svg.Kind = "linear"
+    dense: bool = False
+    """Too many dots: bars stand for them."""
 
 
 def style(index: int) -> int:
@@ -131,9 +133,8 @@ def _line_scales(series: Sequence[Series], *, unit: bool) -> tuple[svg.Scale, sv
 
 
 def _share_bounds(low: float, high: float) -> tuple[float, float]:
-    floor = max(0.0, np.floor(low * 10) / 10)
-    top = min(1.0, np.ceil(high * 10 + 0.01) / 10)
-    return float(floor), float(top if top > floor else floor + 0.1)
+    top = min(1.0, float(np.ceil(high * 10 + 0.01)) / 10)
+    return max(0.0, min(float(np.floor(low * 10)) / 10, top - 0.1)), top
 
 
 def _grid(frame: Frame, across: svg.Scale, up: svg.Scale, *, percent: bool = False) -> Iterator[str]:
@@ -216,6 +217,10 @@ DOTS_WIDTH, DOTS_ROW, DOTS_REACH, DOT = 480.0, 48.0, 13.0, 4.0
 """Units: the chart's width, a row's height, how far dots may lie from a row's middle, and a dot."""
 
 
+HEAP = 30
+"""Dots that may lie on one place; above it bars are drawn."""
+
+
 def dots(rows: Sequence[Row], *, title: str, desc: str) -> Chart:
     """A row of dots each, stacked where they would overlap; bars of the same outline where there are too many."""
     known = svg.bounds([row.values for row in rows])
@@ -228,7 +233,8 @@ def dots(rows: Sequence[Row], *, title: str, desc: str) -> Chart:
     body = list(_dots_axis(scale, height - 42))
     for number, row in enumerate(rows):
         body += _dots_row(row, scale, bins, tallest, number * DOTS_ROW)
-    return Chart(svg.picture((DOTS_WIDTH, height), body, title=title, desc=desc, class_="chart dots"), scale.kind)
+    markup = svg.picture((DOTS_WIDTH, height), body, title=title, desc=desc, class_="chart dots")
+    return Chart(markup, scale.kind, dense=tallest > HEAP)
 
 
 def _dots_scale(rows: Sequence[Row], known: tuple[float, float]) -> svg.Scale:
@@ -274,7 +280,7 @@ def _dots_row(row: Row, scale: svg.Scale, bins: int, tallest: int, top: float) -
         return
     stacks = _stacks(row.values, scale, bins)
     yield svg.element("path", class_="base", d=f"M{svg.num(scale.start)} {svg.num(middle)}H{svg.num(scale.end)}")
-    if tallest > 30:
+    if tallest > HEAP:
         yield svg.element("path", class_=f"bars {kind}", d=_bars(stacks, tallest, scale, middle))
     else:
         yield svg.element("path", class_=f"dot {kind}", d=_heaps(stacks, scale, middle))

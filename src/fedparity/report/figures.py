@@ -176,16 +176,22 @@ def _tab(run: MethodRun) -> Tab:
     asked, done = int(ledger.selected.sum()), int(ledger.completed.sum())
     in_vain = f", {asked - done:,} of them in vain" if asked > done else ""
     missed = int(((ledger.online > 0) & (ledger.selected == 0)).sum())
-    left_out = f"{words.plural(missed, 'client')} online but never asked" if missed else "everybody online was asked"
+    left_out = _left_out(missed, ledger.online.any())
     most = int(ledger.selected.max())
-    says = f"{asked:,} requests{in_vain}; at most {most:,} to one client; {left_out}."
+    says = f"{words.plural(asked, 'request')}{in_vain}; at most {most:,} to one client; {left_out}."
     return Tab(run.method, says, failures=asked > done)
+
+
+def _left_out(missed: int, anybody: object) -> str:
+    if not anybody:
+        return "nobody was online"
+    return f"{words.plural(missed, 'client')} online but never asked" if missed else "everybody online was asked"
 
 
 def _limit_says(results: Results) -> str:
     counts = results.limit.counts
-    missed = int(((seen_trace(results).counts() > 0) & (counts == 0)).sum())
-    left_out = f"{words.plural(missed, 'client')} online but never asked" if missed else "everybody online was asked"
+    online = seen_trace(results).counts()
+    left_out = _left_out(int(((online > 0) & (counts == 0)).sum()), online.any())
     return (
         f"one of the schedules that share {results.limit.total:,} requests as evenly as presence allows; "
         f"at most {int(counts.max()):,} to one client; {left_out}."

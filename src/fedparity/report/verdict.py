@@ -16,12 +16,17 @@ NEAR = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Sentences; `leaders` are printed in bold before `share`."""
+    """Sentences; `who` is printed in bold before `share`."""
 
     leaders: list[str]
     share: str
     near: str
     opportunity: str
+
+    @property
+    def who(self) -> str:
+        """The leaders by name."""
+        return words.listed(self.leaders)
 
 
 def best(results: Results, key: str, *, higher: bool = False) -> list[str]:
@@ -40,7 +45,7 @@ def fairest(results: Results) -> str | None:
 def verdict(results: Results) -> Verdict:
     """The statement by share, who came close, and the statement per opportunity."""
     leaders = best(results, "gini_avoidable")
-    if not leaders:
+    if not leaders or not results.rounds:
         return Verdict([], "No round was finished by all methods, so there is nothing to compare yet.", "", "")
     if not any(run.ledger.online.any() for run in results.runs):
         return Verdict([], "Nobody was ever online, so there was nothing to share.", "", "")

@@ -9,8 +9,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from fedparity.errors import InputError, OutputError
+
+Buffer: TypeAlias = Any
+"""Bytes, or an array laid out in one piece."""
 
 PARTIAL = ".partial"
 
@@ -28,17 +32,18 @@ class Disk:
             raise InputError(f"{name!r} is not a name inside {self.root}")
         return self.root.joinpath(*parts)
 
-    def write(self, name: str, data: bytes) -> None:
-        """Make a file durable, whole or not at all."""
+    def write(self, name: str, *parts: Buffer) -> None:
+        """Make a file of these parts durable, whole or not at all."""
         target = self.path(name)
         partial = target.with_name(target.name + PARTIAL)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
             try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(handle, view) :]
+                for part in parts:
+                    view = memoryview(part).cast("B")
+                    while view:
+                        view = view[os.write(handle, view) :]
                 os.fsync(handle)
             finally:
                 os.close(handle)
