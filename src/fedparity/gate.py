@@ -24,7 +24,7 @@ from fedparity.types import ClientReport, RoundPlan, Vector
 MAX_SAMPLES = 10**9
 MAX_HEADER = 1 << 20
 MAX_REASON = 200
-DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
+DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +121,7 @@ def decode(payload: bytes, layout: Sequence[Tensor]) -> Vector:
         raise RefusedError(f"update has {len(payload)} bytes; it must begin with the length of its header")
     length = int.from_bytes(payload[:8], "little")
     if length > MAX_HEADER or 8 + length + body != len(payload):
-        raise RefusedError(
-            f"update declares a header of {length} bytes in {len(payload)}; this model needs {body} after it"
-        )
+        raise RefusedError(f"update has {len(payload)} bytes, {length} of them header; this model needs {body} more")
     header = _header(payload[8 : 8 + length])
     if header.keys() != {tensor.name for tensor in layout}:
         odd = sorted(header.keys() ^ {tensor.name for tensor in layout})

@@ -273,7 +273,7 @@ class Store:
         header += b" " * (-len(header) % 8)
         start = len(header).to_bytes(8, "little") + header
         h = hashlib.sha256(start)
-        body = memoryview(whole.reshape(-1).view("u1"))
+        body = whole.reshape(-1).view("u1").data
         h.update(body)
         sha256 = h.hexdigest()
         if not self.disk.path(_file(sha256)).exists():
