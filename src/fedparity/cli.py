@@ -14,7 +14,7 @@ import click
 import typer
 
 from fedparity.errors import ConfigError, FedparityError, unknown
-from fedparity.show import Progress, Rounds, Target, console_for, show_results, show_schedules, show_tables
+from fedparity.show import Progress, Rounds, Target, console_for, plain, show_results, show_schedules, show_tables
 
 if TYPE_CHECKING:
     from fedparity.experiment import Method, Schedule
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    print("fedparity: " + " ".join(message.split()), file=sys.stderr)  # noqa: T201 - the one line of an error
+    print(f"fedparity: {plain(' '.join(message.split()))}", file=sys.stderr)  # noqa: T201 - the one line of an error
     sys.exit(2)
 
 

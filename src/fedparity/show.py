@@ -51,6 +51,11 @@ RUN_COLUMNS = (
 """The table after a run: accuracy on shared test data, mean and Jain's index over clients, then utility and counts."""
 
 
+def plain(text: str) -> str:
+    """Text from outside, safe to print: nothing in it moves the cursor or changes a colour."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
 def console_for(*, stderr: bool = False) -> Console:
     """A console on stdout or stderr."""
     from rich.console import Console
@@ -139,7 +144,7 @@ def show_results(results: Results) -> None:
     s = results.spec
     seeds = len({run.seed for run in results.runs})
     console.print(
-        f"{s.population.clients} clients ({escape(s.population.availability)}), {results.rounds} rounds, "
+        f"{s.population.clients} clients ({escape(plain(s.population.availability))}), {results.rounds} rounds, "
         f"{s.cohort} asked a round, {seeds} seed{'s' if seeds > 1 else ''}",
         soft_wrap=True,
     )
@@ -151,7 +156,7 @@ def show_results(results: Results) -> None:
         table.add_column(header, justify="right", no_wrap=True)
     for name, row in rows.items():
         cells = ["-" if row[key] is None else form.format(row[key]) for _, key, form in RUN_COLUMNS]
-        table.add_row(escape(name), *cells, style="bold" if name == best and len(rows) > 1 else "")
+        table.add_row(escape(plain(name)), *cells, style="bold" if name == best and len(rows) > 1 else "")
     console.print(table)
     first = rows[best]
     lead = f"Fairest by share: {best}. " if len(rows) > 1 else ""
@@ -170,7 +175,7 @@ def show_schedules(results: list[Schedule], availability: str, by: Target) -> No
     s = results[0].setting
     console = console_for()
     draws = f", mean of {s.draws} draws" if s.draws > 1 else ""
-    title = f"{s.clients} clients ({escape(availability)}), {s.rounds} rounds, {s.cohort} asked a round{draws}"
+    title = f"{s.clients} clients ({escape(plain(availability))}), {s.rounds} rounds, {s.cohort} asked a round{draws}"
     console.print(title, soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("scheduler", overflow="fold")
@@ -180,7 +185,7 @@ def show_schedules(results: list[Schedule], availability: str, by: Target) -> No
     for result in results:
         means = result.means()
         cells = [form.format(means[key]) if means[key] is not None else "-" for _, (key, form) in SHOWN[by]]
-        table.add_row(escape(result.name), *cells, style="bold" if result is best and len(results) > 1 else "")
+        table.add_row(escape(plain(result.name)), *cells, style="bold" if result is best and len(results) > 1 else "")
     console.print(table)
     console.print(_verdict(results, best, by), markup=False)
 
