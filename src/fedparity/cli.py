@@ -238,7 +238,7 @@ def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: boo
             results = run_spec(spec, Watch(rounds.tell, lambda: stop.asked, store), trace)
         results.save(out, text)
         page = out / "report.html"
-        report.write(results, page)
+        report.write(results, page, text)
         for notice in store.notices:
             console_for(stderr=True).print(f"fedparity: {notice}", markup=False, soft_wrap=True)
     if as_json:

@@ -42,13 +42,18 @@ RUN_COLUMNS = (
     ("acc.", "accuracy", "{:.3f}"),
     ("client", "avg_client_accuracy", "{:.3f}"),
     ("Jain", "jain_accuracy", "{:.3f}"),
-    ("CV(u/pi)", "utility_cv", "{:.2f}"),
     ("gap", "selection_gap", "{:.3f}"),
     ("limit", "selection_gap_limit", "{:.3f}"),
     ("Gini", "gini", "{:.3f}"),
     ("limit", "gini_limit", "{:.3f}"),
+    ("never", "never_served", "{:.0f}"),
+    ("fill", "fill", "{:.0%}"),
 )
-"""The table after a run: accuracy on shared test data, mean and Jain's index over clients, then utility and counts."""
+"""The table after a run: accuracy on shared test data, its mean and Jain's index over clients, then shares of slots."""
+
+
+TIED = 0.005
+"""Avoidable Gini coefficients that differ by no more than this are called close."""
 
 
 def plain(text: str) -> str:
@@ -159,12 +164,17 @@ def show_results(results: Results) -> None:
         table.add_row(escape(plain(name)), *cells, style="bold" if name == best and len(rows) > 1 else "")
     console.print(table)
     first = rows[best]
-    lead = f"Fairest by share: {best}. " if len(rows) > 1 else ""
+    close = [name for name in rows if name != best and _extra(rows[name]) - _extra(first) <= TIED]
+    tied = f" ({', '.join(close)} within {TIED:g})" if close else ""
     console.print(
-        f"{lead}Of its Gini {first['gini'] or 0:.3f}, {first['gini_limit'] or 0:.3f} could not be"
-        f" avoided by anyone; {first['gini_avoidable'] or 0:.3f} is its own.",
+        f"Fairest by share: {best}{tied}. Of its Gini {first['gini'] or 0:.3f}, {first['gini_limit'] or 0:.3f} could not"
+        f" be avoided by anyone; {_extra(first):.3f} is its own.",
         markup=False,
     )
+
+
+def _extra(row: dict[str, float | None]) -> float:
+    return row["gini_avoidable"] or 0.0
 
 
 def show_schedules(results: list[Schedule], availability: str, by: Target) -> None:

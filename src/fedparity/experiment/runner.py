@@ -203,7 +203,7 @@ def run_spec(spec: Spec, watch: Watch | None = None, trace: Trace | None = None)
             break
     if watch.store is not None:
         watch.store.sweep()
-    limit = frontier(trace.head(max(1, runs[0].ledger.rounds)), spec.cohort)
+    limit = frontier(trace.head(max(1, min(run.ledger.rounds for run in runs))), spec.cohort)
     return Results(spec, trace, limit, runs, complete, versions())
 
 

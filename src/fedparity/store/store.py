@@ -40,6 +40,9 @@ FORMAT = 1
 LARGE = 1 << 16
 """Arrays of at least this many bytes get a file of their own."""
 SNAPSHOT_EVERY = 50
+"""A whole state is stored after this many rounds of differences; the one before it is kept until then."""
+SMALL_STATE = 1 << 18
+"""States of up to this many bytes are always stored whole."""
 DATABASE = "run.db"
 DTYPES = {"<f8": "F64", "<f4": "F32", "<i8": "I64", "<i4": "I32", "<i2": "I16", "<u2": "U16", "<u4": "U32", "|u1": "U8"}
 """What states are made of, as safetensors calls it."""
@@ -86,6 +89,8 @@ class _Last:
     """The file of each large array in the last state."""
     older: dict[str, str] = field(default_factory=dict)
     """The same for the state before it: kept, so that one torn file costs one round."""
+    whole: int = 0
+    """The last round stored whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +227,7 @@ class Store:
         last = self._last.setdefault((seed, method), _Last())
         number = last.round
         skeleton, arrays = flatten(state)
-        whole = number % SNAPSHOT_EVERY == 0
+        whole = number % SNAPSHOT_EVERY == 0 or sum(array.nbytes for array in arrays.values()) <= SMALL_STATE
         small, files = self._differences(last, arrays, whole=whole)
         packed = save_arrays(small) if small else b""
         tree, names = json.dumps(skeleton, allow_nan=False), json.dumps(files, sort_keys=True)
@@ -239,9 +244,11 @@ class Store:
                 "INSERT INTO states VALUES (?,?,?,?,?,?,?,?)", (*key, int(whole), tree, packed, names, checks[1])
             )
             self._db.execute("INSERT INTO telemetry VALUES (?,?,?,?)", (*key, repr(seconds)))
-            if whole and number >= 2 * SNAPSHOT_EVERY:
-                kept = number - SNAPSHOT_EVERY
-                self._db.execute("DELETE FROM states WHERE seed = ? AND method = ? AND round < ?", (seed, method, kept))
+            if whole:
+                self._db.execute(
+                    "DELETE FROM states WHERE seed = ? AND method = ? AND round < ?", (seed, method, last.whole)
+                )
+                last.whole = number
         self._remember(last, chain, arrays, files)
 
     def _differences(self, last: _Last, arrays: Arrays, *, whole: bool) -> tuple[Arrays, dict[str, str]]:
@@ -372,7 +379,9 @@ class Store:
         files: dict[str, str] = {}
         older: dict[str, str] = {}
         tree = ""
-        for _, whole, tree, small, names, check in self._db.execute(query, (seed, method, number)):
+        based_on = 0
+        for at, whole, tree, small, names, check in self._db.execute(query, (seed, method, number)):
+            based_on = at if whole else based_on
             if check != digest(tree, small, names, str(bool(whole))):
                 raise DamagedError(f"{where}: its checkpoint was changed")
             older, files = files, json.loads(names)
@@ -396,7 +405,7 @@ class Store:
         if row is None:
             raise DamagedError(f"{where}: it is missing from the journal")
         held = {path: a if path.startswith("/client_models/") else a.copy() for path, a in arrays.items()}
-        return state, _Last(number + 1, str(row[0]), held, files, older)
+        return state, _Last(number + 1, str(row[0]), held, files, older, based_on)
 
     def _assemble(self, path: str, pieces: list[Any], files: dict[str, str]) -> Any:
         changes = list(pieces)
