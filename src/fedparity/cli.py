@@ -232,6 +232,7 @@ def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: boo
     from fedparity.experiment.runner import Watch, ready, run_spec
     from fedparity.experiment.stop import Stop
 
+    report.require()
     trace = ready(spec)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
         with Stop() as stop, Rounds(spec, quiet=as_json) as rounds:
@@ -247,7 +248,7 @@ def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: boo
         show_results(results)
         console_for().print(f"Report: {page}", markup=False, soft_wrap=True)
     if not results.complete:
-        note = f"Stopped early; what was done is in {out}. Go on with --resume."
+        note = f"Stopped early. Go on with: fedparity run {out / 'spec.toml'} --out {out} --resume"
         console_for(stderr=True).print(note, markup=False, soft_wrap=True)
         raise typer.Exit(130)
 

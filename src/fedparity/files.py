@@ -39,6 +39,14 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def remove(path: str | os.PathLike[str]) -> None:
+    """Remove a file; one that is not there is fine."""
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be removed ({error.strerror}); remove it yourself") from error
+
+
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A CSV file as text; floats read back exactly, nothing is written for None, and no cell can start a formula."""
     return "".join(_line(row) for row in (columns, *rows))

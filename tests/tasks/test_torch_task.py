@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
-import pickle
+import pickle  # noqa: TID251 - only our own object, in this test
 import subprocess
 import sys
 

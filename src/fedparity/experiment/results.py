@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedparity.errors import ConfigError
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.spec import Spec, to_toml
-from fedparity.files import csv_text, write_text
+from fedparity.files import csv_text, remove, write_text
 from fedparity.journal import GENESIS
 from fedparity.ledger import Ledger
 from fedparity.metrics import CountSummary, Frontier, Split, cv, jain, split, summarise_counts
@@ -149,7 +149,7 @@ class Results:
         """Write every file into a folder made ready; what an earlier run left goes first, each appears whole."""
         target = Path(folder)
         for name in (*FILES, REPORT):
-            (target / name).unlink(missing_ok=True)
+            remove(target / name)
         write_text(target / "spec.toml", to_toml(self.spec) if spec_text is None else spec_text)
         write_text(target / "spec.resolved.toml", to_toml(self.spec.resolved()))
         rows = [(*row, run.seed) for run in self.runs for row in run.log]

@@ -16,15 +16,22 @@ from fedparity.files import write_text
 if TYPE_CHECKING:
     from fedparity.experiment.results import Results
 
-__all__ = ["render", "write"]
+__all__ = ["render", "require", "write"]
+
+
+def require() -> None:
+    """Refuse now rather than after a long run if the page could not be written."""
+    try:
+        import jinja2  # noqa: F401 - only whether it is there
+    except ImportError as error:
+        raise ConfigError("the report needs Jinja2; pip install 'fedparity[report]'") from error
 
 
 def render(results: Results, spec_text: str | None = None) -> str:
     """The page; `spec_text` is the spec as its author wrote it, if that is at hand. Same run, same bytes."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ConfigError("the report needs Jinja2; pip install 'fedparity[report]'") from error
+    require()
+    import jinja2
+
     from fedparity.report.page import context
 
     loader = jinja2.FunctionLoader(_template)

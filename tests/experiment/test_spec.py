@@ -1,0 +1,453 @@
+"""The spec: what is read, what is refused and how, and that the documentation is the models."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from fedparity.errors import ConfigError, FedparityError, InputError
+from fedparity.experiment.demo import DEMO
+from fedparity.experiment.methods import METHODS
+from fedparity.experiment.spec import MethodSpec, Population, Spec, Task, load, parse, starter, to_toml
+
+FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
+METHOD = '[[methods]]\nname = "parity"\n'
+SMALL = f"version = 1\n{METHOD}"
+
+
+def keys():
+    """Every key of a spec as a user writes it, with its field."""
+    for name, field in Spec.model_fields.items():
+        inner = {"population": Population, "task": Task, "methods": MethodSpec}.get(name)
+        if inner is None:
+            yield name, field
+        else:
+            yield from ((f"{name}.{key}", value) for key, value in inner.model_fields.items())
+
+
+KEYS = dict(keys())
+
+
+# --- what is read
+
+
+def test_the_least_spec_is_all_defaults():
+    spec = parse(SMALL, "f.toml")
+    assert (spec.rounds, spec.cohort, spec.seeds, spec.workers) == (100, 5, 1, 1)
+    assert spec.population == Population()
+    assert spec.task == Task()
+    assert [m.name for m in spec.methods] == ["parity"]
+
+
+def test_the_starter_parses_and_holds_only_defaults():
+    spec = parse(starter(), "starter")
+    assert spec == Spec(version=1, name="first", methods=(MethodSpec(name="uniform"), MethodSpec(name="parity")))
+
+
+def test_the_starter_shows_every_key_with_its_meaning():
+    text, section, shown = starter(), "", {}
+    for line in text.splitlines():
+        plain = line.removeprefix("# ")
+        if header := re.fullmatch(r"\[+(\w+)\]+", plain):
+            section = header[1] + "."
+        elif entry := re.match(r"(\w+) = (\"[^\"]*\"|\S+)(?:\s+# (.+))?$", plain):
+            shown.setdefault(section + entry[1], []).append((entry[2], entry[3]))
+    assert set(shown) == set(KEYS)
+    for key, field in KEYS.items():
+        if not key.startswith("methods."):
+            assert shown[key][0][1] == field.description, key
+        elif key != "methods.name":
+            assert shown[key][-1][1], key
+
+
+def test_the_starter_s_own_combination_works_when_the_comments_are_taken_off():
+    head, _, own = starter().partition("# An own combination")
+    own = "\n".join(line.removeprefix("# ") for line in own.splitlines()[1:])
+    spec = parse(head + own, "starter")
+    assert spec.methods[-1] == MethodSpec(
+        name="halfway",
+        scheduler="parity:target=0.5",
+        weighting="mean",
+        surrogate="none",
+        estimator="forecast",
+        mixing=1.0,
+    )
+
+
+def test_the_demo_compares_all_named_methods_on_phones():
+    spec = parse(DEMO, "demo")
+    assert [m.name for m in spec.methods] == [
+        "uniform",
+        "inverse",
+        "cup_paper",
+        "cup_authors",
+        "least_served",
+        "parity",
+        "parity_surrogate",
+    ]
+    assert (spec.name, spec.population.availability, spec.task.dataset) == ("demo", "phones", "digits")
+
+
+def test_load_reads_a_file(tmp_path):
+    path = tmp_path / "ünï.toml"
+    path.write_text(f"# für alle\n{SMALL}", encoding="utf-8")
+    assert load(path) == parse(SMALL, "f.toml")
+    path.write_bytes(SMALL.replace("\n", "\r\n").encode())
+    assert load(path, ["rounds=7"]).rounds == 7
+
+
+# --- round trips
+
+names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}\Z")
+paths = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).map(lambda text: f"./{text}")
+components = {
+    "scheduler": ["parity", "uniform", "inverse", "parity:target=.5", "reactive:missed=offline,draw=top,lam=.7"],
+    "weighting": ["mean", "by_size", "all"],
+    "surrogate": ["none", "utility", "utility:g=level"],
+    "estimator": ["mean", "forecast", "beta:quantile=.25"],
+}
+contenders = st.builds(
+    MethodSpec,
+    name=st.sampled_from(list(METHODS)),
+    **{key: st.none() | st.sampled_from(values) for key, values in components.items()},
+    mixing=st.none() | st.floats(0, 1),
+) | st.builds(
+    MethodSpec,
+    name=names,
+    **{key: st.sampled_from(values) for key, values in components.items()},
+    mixing=st.none() | st.floats(0, 1),
+)
+
+
+@st.composite
+def specs(draw):
+    cohort = draw(st.integers(1, 50))
+    return Spec(
+        version=1,
+        name=draw(names),
+        seed=draw(st.integers(0, 2**62)),
+        seeds=draw(st.integers(1, 1000)),
+        rounds=draw(st.integers(1, 1_000_000)),
+        cohort=cohort,
+        over_select=draw(st.floats(0, 10)),
+        min_reports=draw(st.integers(0, cohort)),
+        utility=draw(st.sampled_from(["loss_drop", "global_loss_drop", "accuracy_gain"])),
+        workers=draw(st.integers(1, 256)),
+        population=Population(
+            clients=draw(st.integers(cohort, 10_000_000)),
+            availability=draw(st.sampled_from(["phones", "bernoulli:low=.2,high=1", "always"]) | paths),
+            dropout=draw(st.floats(0, 1)),
+            trace_seed=draw(st.none() | st.integers(0, 2**70)),
+        ),
+        task=Task(
+            dataset=draw(st.sampled_from(["digits", "quadratic", "logistic"])),
+            labels_per_client=draw(st.integers(1, 10)),
+            hidden=draw(st.integers(1, 4096)),
+            epochs=draw(st.integers(1, 1000)),
+            batch=draw(st.integers(1, 4096)),
+            rate=draw(st.floats(0, 10, exclude_min=True)),
+        ),
+        methods=tuple(draw(st.lists(contenders, min_size=1, max_size=4, unique_by=lambda m: m.name))),
+    )
+
+
+@given(specs())
+@settings(max_examples=100, deadline=None)
+def test_what_is_written_reads_back_the_same(spec):
+    assert parse(to_toml(spec), "round trip") == spec
+    full = spec.resolved()
+    assert parse(to_toml(full), "round trip") == full
+
+
+@given(specs())
+@settings(max_examples=60, deadline=None)
+def test_resolving_twice_is_resolving_once_and_leaves_nothing_open(spec):
+    full = spec.resolved()
+    assert full.resolved() == full
+    written = tomllib.loads(to_toml(full))
+    assert set(written["population"]) == set(Population.model_fields)
+    for entry, asked in zip(written["methods"], spec.methods, strict=True):
+        assert set(entry) == set(MethodSpec.model_fields)
+        assert entry.items() >= asked.model_dump(exclude_none=True).items()
+    assert full.population.trace_seed == (
+        spec.seed if spec.population.trace_seed is None else spec.population.trace_seed
+    )
+
+
+def test_a_delete_character_in_a_path_is_written_as_toml_wants_it():
+    spec = parse(SMALL + '[population]\navailability = "./a\\u007fb.csv"\n', "f.toml")
+    assert parse(to_toml(spec), "again") == spec
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "estimator"), [("parity", "forecast"), ("uniform", "mean"), ("parity_deployment", "forecast")]
+)
+def test_the_estimator_is_filled_in_by_what_the_scheduler_needs(scheduler, estimator):
+    assert MethodSpec(name="own", scheduler=scheduler).resolved().estimator == estimator
+    assert MethodSpec(name="own", scheduler=scheduler, estimator="beta").resolved().estimator == "beta"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("parity", ("parity", "mean", "none", "forecast", 1.0)),
+        ("parity_surrogate", ("parity", "mean", "utility", "forecast", 1.0)),
+        ("uniform", ("uniform", "mean", "none", "mean", 1.0)),
+        ("cup_paper", ("reactive:missed=offline,draw=top,lam=.7", "mean", "utility", "mean", 1.0)),
+        ("cup_authors", ("reactive:missed=since_selected,draw=top,lam=.5", "mean", "none", "mean", 0.5)),
+    ],
+)
+def test_named_methods_resolve_to_their_components(name, expected):
+    m = MethodSpec(name=name).resolved()
+    assert (m.scheduler, m.weighting, m.surrogate, m.estimator, m.mixing) == expected
+
+
+def test_one_key_changes_one_component_of_a_named_method():
+    m = MethodSpec(name="cup_authors", mixing=0.25).resolved()
+    assert (m.scheduler, m.mixing) == (METHODS["cup_authors"].scheduler, 0.25)
+
+
+# --- overrides
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "value"),
+    [
+        ("rounds=7", "rounds", 7),
+        (" rounds = 7", "rounds", 7),
+        ("rounds=1_000", "rounds", 1000),
+        ("over_select=.5", None, None),
+        ("over_select=0.5", "over_select", 0.5),
+        ("name=second", "name", "second"),
+        ('name="third"', "name", "third"),
+        ("population.clients=50", "population.clients", 50),
+        ("population.availability=bernoulli:low=.2,high=1", "population.availability", "bernoulli:low=.2,high=1"),
+        ("population.trace_seed=3", "population.trace_seed", 3),
+        ("task.dataset=logistic", "task.dataset", "logistic"),
+        ("task.rate=1", "task.rate", 1.0),
+        ("population={clients=9, dropout=0.5}", "population.dropout", 0.5),
+    ],
+)
+def test_an_override_is_laid_over_the_file(override, key, value):
+    if key is None:  # not a TOML number: it stays text, and text is not a number
+        with pytest.raises(InputError, match=r"key 'over_select' is '\.5': input should be a valid number"):
+            parse(SMALL, "f.toml", [override])
+        return
+    spec = parse(SMALL, "f.toml", [override])
+    for part in key.split("."):
+        spec = getattr(spec, part)
+    assert spec == value
+    assert type(spec) is type(value)
+
+
+def test_overrides_add_up_and_the_last_one_counts():
+    spec = parse(SMALL, "f.toml", ["rounds=3", "population.clients=9", "rounds=4", "population.dropout=0.5"])
+    assert (spec.rounds, spec.population.clients, spec.population.dropout) == (4, 9, 0.5)
+
+
+def test_methods_can_be_replaced_as_a_whole():
+    spec = parse(SMALL, "f.toml", ['methods=[{name="uniform"}, {name="own", scheduler="inverse"}]'])
+    assert [m.name for m in spec.methods] == ["uniform", "own"]
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("rounds", "--set 'rounds' must be written key=value"),
+        ("", "--set '' must be written key=value"),
+        ("=3", "--set '=3' must be written key=value"),
+        ("rounds.x=3", "f.toml: key 'rounds' is dict"),
+        ("version.x=3", "--set 'version.x=3': 'version' is not a table"),
+        ("methods.0.name=x", "--set 'methods.0.name=x': 'methods' is not a table"),
+        ("rouns=3", "f.toml: unknown key 'rouns'; did you mean 'rounds'?"),
+        ("population.client=3", "f.toml: unknown key 'population.client'; did you mean 'population.clients'?"),
+        ("rounds=", "f.toml: key 'rounds' is '': input should be a valid integer"),
+        ("rounds=nan", "f.toml: key 'rounds' is nan: input should be a"),
+        ("rounds=" + "[" * 5000, "f.toml: key 'rounds' is '[[["),
+        ("name=a/b", "f.toml: key 'name' is 'a/b': it must be 1 to 64 letters, digits"),
+    ],
+)
+def test_a_bad_override_is_one_line(override, says):
+    with pytest.raises(FedparityError) as caught:
+        parse(SMALL, "f.toml", [override])
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
+
+
+# --- what is refused
+
+
+WRONG = {
+    "unknown key": ("version = 1\nrouns = 3\n" + METHOD, "unknown key 'rouns'; did you mean 'rounds'? known: cohort,"),
+    "unknown key of a table": (
+        SMALL + "[population]\nclint = 3\n",
+        "unknown key 'population.clint'; did you mean 'population.clients'?",
+    ),
+    "unknown key of the task": (SMALL + "[task]\nepoch = 3\n", "unknown key 'task.epoch'; did you mean 'task.epochs'?"),
+    "unknown key of a method": (
+        SMALL + 'schedulr = "uniform"\n',
+        "unknown key 'methods.0.schedulr'; did you mean 'methods.0.scheduler'?",
+    ),
+    "unknown table": (SMALL + "[populaton]\nclients = 3\n", "unknown key 'populaton'; did you mean 'population'?"),
+    "text for a number": ('version = 1\nrounds = "many"\n' + METHOD, "key 'rounds' is 'many': input should be a valid"),
+    "number as text": ('version = 1\nrounds = "5"\n' + METHOD, "key 'rounds' is '5': input should be a valid integer"),
+    "fraction": ("version = 1\nrounds = 1.5\n" + METHOD, "key 'rounds' is 1.5: input should be a valid integer"),
+    "truth value": ("version = 1\nrounds = true\n" + METHOD, "key 'rounds' is True: input should be a valid integer"),
+    "number for text": ("version = 1\nutility = 3\n" + METHOD, "key 'utility' is 3: input should be a valid string"),
+    "date": ("version = 1\nrounds = 2026-01-01\n" + METHOD, "key 'rounds' is date: input should be a valid integer"),
+    "number for a table": ("version = 1\ntask = 3\n" + METHOD, "key 'task' is 3: it must be a table of keys"),
+    "NaN": (
+        SMALL + "[population]\ndropout = nan\n",
+        "key 'population.dropout' is nan: input should be a finite number",
+    ),
+    "infinite": (SMALL + "[task]\nrate = inf\n", "key 'task.rate' is inf: input should be a finite number"),
+    "no rounds": ("version = 1\nrounds = 0\n" + METHOD, "key 'rounds' is 0: input should be greater than or equal to"),
+    "no cohort": ("version = 1\ncohort = 0\n" + METHOD, "key 'cohort' is 0: input should be greater than or equal to"),
+    "negative seed": ("version = 1\nseed = -1\n" + METHOD, "key 'seed' is -1: input should be greater than or equal"),
+    "dropout": (SMALL + "[population]\ndropout = 1.1\n", "key 'population.dropout' is 1.1: input should be less than"),
+    "mixing": (SMALL + "mixing = 2\n", "key 'methods.0.mixing' is 2: input should be less than or equal to 1"),
+    "cohort > clients": (
+        SMALL + "[population]\nclients = 4\n",
+        "cohort=5 but population.clients=4; lower cohort to 4",
+    ),
+    "min_reports": (
+        "version = 1\ncohort = 2\nover_select = 0.5\nmin_reports = 4\n" + METHOD,
+        "min_reports=4 but only 3 are asked; lower it or raise cohort",
+    ),
+    "unknown method": (
+        'version = 1\n[[methods]]\nname = "paritee"\n',
+        "methods.0: unknown method 'paritee'; did you mean 'parity'? known: cup_authors,",
+    ),
+    "unknown scheduler": (
+        SMALL + 'scheduler = "unifrm"\n',
+        "methods.0: scheduler: unknown scheduler 'unifrm'; did you mean 'uniform'?",
+    ),
+    "unknown weighting": (SMALL + 'weighting = "median"\n', "methods.0: weighting: unknown weighting 'median'; "),
+    "unknown surrogate": (SMALL + 'surrogate = "nobody"\n', "methods.0: surrogate: unknown surrogate 'nobody'; "),
+    "unknown estimator": (SMALL + 'estimator = "median"\n', "methods.0: estimator: unknown estimator 'median'; did"),
+    "unknown availability": (
+        SMALL + '[population]\navailability = "phons"\n',
+        "population.availability: unknown availability 'phons'; did you mean 'phones'?",
+    ),
+    "unknown utility": (
+        'version = 1\nutility = "los_drop"\n' + METHOD,
+        "utility: unknown utility 'los_drop'; did you mean 'loss_drop'?",
+    ),
+    "unknown dataset": (
+        SMALL + '[task]\ndataset = "mnist"\n',
+        "key 'task.dataset' is 'mnist': input should be 'digits', 'quadratic' or 'logistic'",
+    ),
+    "component out of range": (
+        SMALL + 'scheduler = "parity:quota=0"\n',
+        "methods.0: scheduler: quota=0.0 must be between 1 and",
+    ),
+    "component's choice": (
+        SMALL + 'scheduler = "parity:target=bogus"\n',
+        "methods.0: scheduler: parity:target='bogus' must be share or opportunity or utility or a number",
+    ),
+    "component's key": (
+        SMALL + 'surrogate = "utility:lamda=1"\n',
+        "methods.0: surrogate: surrogate 'utility': unknown key 'lamda'; did you mean",
+    ),
+    "availability out of range": (
+        SMALL + '[population]\navailability = "bernoulli:low=2"\n',
+        "population.availability: low=2.0 must be between 0 and 1",
+    ),
+    "method twice": (SMALL + METHOD, "methods: 'parity' is listed twice; give each its own name"),
+    "empty methods": ("version = 1\nmethods = []\n", "methods is empty; list at least one, for example [[methods]]"),
+    "no methods": ("version = 1\n", "key 'methods' is missing; add it"),
+    "one table for methods": ('version = 1\n[methods]\nname = "parity"\n', "key 'methods' is dict: it must be a list"),
+    "names for methods": ('version = 1\nmethods = ["parity"]\n', "key 'methods.0' is 'parity': it must be a table"),
+    "method without a name": ('version = 1\n[[methods]]\nscheduler = "uniform"\n', "key 'methods.0.name' is missing"),
+    "slash in a method's name": (
+        'version = 1\n[[methods]]\nname = "a/b"\nscheduler = "uniform"\n',
+        "key 'methods.0.name' is 'a/b': it must be 1 to 64 letters, digits and _ . + -, with a letter or digit first",
+    ),
+    "run's name": ('version = 1\nname = "../up"\n' + METHOD, "key 'name' is '../up': it must be 1 to 64 letters"),
+    "no version": (METHOD, "key 'version' is missing; add it (version = 1)"),
+    "version 2": ("version = 2\n" + METHOD, "key 'version' is 2: input should be 1"),
+    "empty file": ("", "key 'version' is missing; add it (version = 1)"),
+    "broken TOML": ("version = 1\nrounds = = 3\n", "not valid TOML: Invalid value (at line 2, column 10)"),
+    "key twice": ("version = 1\nversion = 1\n", "not valid TOML: Cannot overwrite a value (at line 2, column 12)"),
+    "deep nonsense": ("x = " + "[" * 5000, "not valid TOML: "),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_spec_is_one_line_that_names_the_file_the_key_and_the_rule(tmp_path, name):
+    text, says = WRONG[name]
+    path = tmp_path / "spec.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: {says}")
+    assert "\n" not in message
+    assert "pydantic" not in message.lower()
+
+
+def test_a_missing_file_says_how_to_get_one(tmp_path):
+    path = tmp_path / "gone.toml"
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path}: no such file; `fedparity init {path}` writes a starter"
+
+
+def test_a_folder_is_not_a_spec(tmp_path):
+    with pytest.raises(InputError) as caught:
+        load(tmp_path)
+    assert str(caught.value) == f"{tmp_path}: cannot be read as text (Is a directory); give a spec file in UTF-8"
+
+
+def test_what_is_not_utf_8_is_refused(tmp_path):
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b'version = 1\nname = "caf\xe9"\n')
+    with pytest.raises(InputError, match=r"cannot be read as text .*0xe9.*; give a spec file in UTF-8") as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_overrides_are_the_caller_s_not_the_file_s():
+    with pytest.raises(ConfigError):
+        parse(SMALL, "f.toml", ["nothing"])
+
+
+def test_a_spec_cannot_be_changed():
+    with pytest.raises(ValidationError):
+        parse(SMALL, "f.toml").rounds = 3
+
+
+# --- documentation
+
+SAID = {"population.trace_seed": "the run's seed", "methods.estimator": "forecast for parity, else mean"}
+
+
+def documented():
+    section = FORMATS.read_text(encoding="utf-8").partition("## Spec")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| (.+) \|$", section, flags=re.MULTILINE)
+    assert len(rows) == len({key for key, *_ in rows})
+    return {key: (default, meaning) for key, default, meaning in rows}
+
+
+def test_the_documented_keys_are_the_keys():
+    assert list(documented()) == list(KEYS)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_each_key_is_documented_with_its_default(key):
+    default, meaning = documented()[key]
+    field = KEYS[key]
+    if field.is_required():
+        assert default.startswith("required")
+    elif field.default is None:
+        assert default == SAID.get(key, "the method's")
+    else:
+        value = tomllib.loads(f"v = {default.strip('`')}")["v"]
+        assert value == field.default
+        assert type(value) is type(field.default)
+    assert meaning
+    assert field.description
