@@ -1,47 +1,29 @@
-"""The plain trace file, version 1: when each device was there, in seconds, as text anybody can write.
+"""When each device was there: names, spans and disjoint intervals in seconds, and their replay as rounds.
 
-    # fedparity-trace 1
-    # round_seconds=1800.0                       optional: rounds, round_seconds, work_seconds, start
-    client,first_seen_s,last_seen_s              one line a device
-    phone-a,0.0,86400.0
-
-    client,start_s,end_s                         one line a time online, [start_s, end_s), in any order
-    phone-a,3600.0,7200.0
-
-UTF-8 CSV after the `#` lines, all times on one clock, packed if the name ends in .gz. A replay puts round r at
-min(first_seen_s) + start + r round_seconds; each device loops over its own first_seen_s..last_seen_s.
+A replay puts round r at min(first_seen) + start + r round_seconds; each device loops over its own
+first_seen..last_seen, so a span of whole days keeps the time of day. Files are read by `plain` (our own), `flash`,
+`fedscale` and `tables`.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import os
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedparity.checks import at_least, not_negative, positive
-from fedparity.errors import ConfigError, InputError, unknown
-from fedparity.files import write_text
+from fedparity.errors import ConfigError
+from fedparity.rng import stream
 from fedparity.trace import Trace
 from fedparity.types import BoolArray, FloatArray, Ids
 
-MAGIC = "# fedparity-trace"
-VERSION = "1"
-DEVICES = ["client", "first_seen_s", "last_seen_s"]
-SESSIONS = ["client", "start_s", "end_s"]
-HEADER = ("rounds", "round_seconds", "work_seconds", "start")
+DAY = 86400.0
 ROUND_SECONDS = 1800.0
 LONGEST = 1e15
 """Beyond this a float no longer tells one second from the next."""
-MOST_ROUNDS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,32 +43,23 @@ class Intervals:
             raise ConfigError("intervals need a name, a first_seen and a last_seen for each device")
         if not len(self.device) == len(self.start) == len(self.end):
             raise ConfigError("intervals need a device, a start and an end each")
-        if np.any(np.lexsort((self.start, self.device)) != np.arange(len(self.device))):
+        if np.any((step := np.diff(self.device)) < 0) or np.any((step == 0) & (np.diff(self.start) < 0)):
             raise ConfigError("intervals must be sorted by device, then start")
         _check_devices(self)
         _check_intervals(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Intervals:
-        """The devices and intervals of a trace file."""
-        return _read(Path(path))[0]
+        """The devices and intervals of a trace file (`fedparity.availability.plain`)."""
+        from fedparity.availability.plain import read_plain
+
+        return read_plain(path)[0]
 
     def save(self, path: str | os.PathLike[str], header: Mapping[str, float] | None = None) -> None:
         """Write a trace file, whole or not at all; `header` holds defaults for its replay."""
-        header = {} if header is None else header
-        for key, value in header.items():
-            _check_header(key, value)
-        text = io.StringIO(newline="")
-        text.write(f"{MAGIC} {VERSION}\n")
-        text.writelines(f"# {key}={value!r}\n" for key, value in header.items())
-        rows = csv.writer(text, lineterminator="\n")
-        rows.writerow(DEVICES)
-        rows.writerows(zip(self.names, self.first_seen.tolist(), self.last_seen.tolist(), strict=True))
-        text.write("\n")
-        rows.writerow(SESSIONS)
-        names = [self.names[k] for k in self.device.tolist()]
-        rows.writerows(zip(names, self.start.tolist(), self.end.tolist(), strict=True))
-        write_text(path, text.getvalue())
+        from fedparity.availability.plain import write_plain
+
+        write_plain(self, path, {} if header is None else header)
 
     def replay(
         self, rounds: int, round_seconds: float = ROUND_SECONDS, start: float = 0.0, work_seconds: float = 0.0
@@ -121,6 +94,60 @@ class Intervals:
             len(self.names), ids, stays if work_seconds > 0 else None, None if numbered else self.names
         )
 
+    def sample(self, n: int, seed: int) -> Intervals:
+        """`n` of the devices, each at most once, in their order here."""
+        at_least("n", n, 1)
+        if n > len(self.names):
+            raise ConfigError(f"n={n} but there are {len(self.names)} devices; take fewer, or use resample")
+        chosen = np.sort(stream(seed, "trace-sample").choice(len(self.names), n, replace=False))
+        return self.pick(chosen)
+
+    def resample(self, n: int, seed: int, *, shift_days: bool = True) -> Intervals:
+        """A population of `n` drawn from the devices with replacement; copy c of device x is called `x~c`.
+
+        With `shift_days`, each copy begins its loop at a random day of it, so that copies differ while the time of day
+        stays; devices whose span is not a whole number of days, two or more, are copied as they are.
+        """
+        at_least("n", n, 1)
+        rng = stream(seed, "trace-resample")
+        chosen = np.sort(rng.integers(0, len(self.names), n))
+        copy = np.arange(n) - np.searchsorted(chosen, chosen) + 1
+        names = tuple(f"{self.names[k]}~{c}" for k, c in zip(chosen.tolist(), copy.tolist(), strict=True))
+        drawn = self.pick(chosen, names)
+        span = drawn.last_seen - drawn.first_seen
+        days = np.where(span % DAY == 0, span // DAY, 1)
+        shift = rng.integers(0, np.maximum(days, 1)) * DAY
+        return drawn._turned(shift) if shift_days else drawn
+
+    def pick(self, chosen: Ids, names: tuple[str, ...] | None = None) -> Intervals:
+        """The devices with these numbers, in this order; one taken more than once needs `names`."""
+        edges = np.searchsorted(self.device, np.arange(len(self.names) + 1))
+        low, count = edges[chosen], np.diff(edges)[chosen]
+        after = np.cumsum(count)
+        rows = np.arange(after[-1] if len(after) else 0) + np.repeat(low - (after - count), count)
+        return Intervals(
+            names or tuple(self.names[k] for k in chosen.tolist()),
+            self.first_seen[chosen],
+            self.last_seen[chosen],
+            np.repeat(np.arange(len(chosen)), count),
+            self.start[rows],
+            self.end[rows],
+        )
+
+    def _turned(self, shift: FloatArray) -> Intervals:
+        """Each device's loop moved on by `shift` seconds; what crosses its end is cut there."""
+        first, last, by = (x[self.device] for x in (self.first_seen, self.last_seen, shift))
+        start, end = self.start + by, self.end + by
+        over = end > last
+        back = last - first
+        device = np.concatenate([self.device, self.device[over]])
+        wrapped = np.maximum(start - back, first)
+        low = np.concatenate([np.where(start >= last, start - back, start), wrapped[over & (start < last)]])
+        high = np.concatenate([np.where(start >= last, end - back, np.minimum(end, last)), (end - back)[over & (start < last)]])
+        device = np.concatenate([self.device, self.device[over & (start < last)]])
+        order = np.lexsort((low, device))
+        return Intervals(self.names, self.first_seen, self.last_seen, device[order], low[order], high[order])
+
     def _leave(self) -> FloatArray:
         """Until when a device online in each interval stays online, on the clock of that interval."""
         if not len(self.device):
@@ -136,56 +163,24 @@ class Intervals:
         return np.where(wraps, leave + more, leave)
 
 
-def save_trace(trace: Trace, path: str | os.PathLike[str], round_seconds: float = 1.0) -> None:
-    """Write a trace so that `load_trace(path)` gives it back.
-
-    Rounds a..b online are the interval [a, b + 1) round_seconds; a client that does not stay is gone by mid-round.
-    """
-    positive("round_seconds", round_seconds)
-    order = np.argsort(trace.clients, kind="stable")
-    client = trace.clients[order].astype(np.int64)
-    when = np.repeat(np.arange(trace.num_rounds), trace.sizes())[order]
-    stays: BoolArray = np.ones(len(client), np.bool_) if trace.stays is None else trace.stays[order]
-    breaks = np.flatnonzero((np.diff(client) != 0) | (np.diff(when) != 1) | ~stays[:-1])
-    first = np.append(0, breaks + 1)[: len(client)]
-    last = np.append(breaks, len(client) - 1)[: len(client)]
-    span = float(trace.num_rounds * round_seconds)
-    intervals = Intervals(
-        names=trace.names or tuple(map(str, range(trace.num_clients))),
-        first_seen=np.zeros(trace.num_clients),
-        last_seen=np.full(trace.num_clients, span),
-        device=client[first],
-        start=when[first] * round_seconds,
-        end=(when[last] + np.where(stays[last], 1.0, 0.5)) * round_seconds,
-    )
-    work = 0.0 if trace.stays is None else 0.75 * round_seconds
-    intervals.save(
-        path, {"rounds": trace.num_rounds, "round_seconds": float(round_seconds), "work_seconds": float(work)}
+def join(parts: Sequence[Intervals]) -> Intervals:
+    """Several populations as one; all must be on the same clock, no device in two of them."""
+    if not parts:
+        raise ConfigError("nothing to join; give at least one population")
+    if len(parts) == 1:
+        return parts[0]
+    offsets = np.cumsum([0, *(len(part.names) for part in parts)])
+    return Intervals(
+        tuple(name for part in parts for name in part.names),
+        np.concatenate([part.first_seen for part in parts]),
+        np.concatenate([part.last_seen for part in parts]),
+        np.concatenate([part.device + offset for part, offset in zip(parts, offsets, strict=False)]),
+        np.concatenate([part.start for part in parts]),
+        np.concatenate([part.end for part in parts]),
     )
 
 
-def load_trace(
-    path: str | os.PathLike[str],
-    rounds: int | None = None,
-    round_seconds: float | None = None,
-    start: float | None = None,
-    work_seconds: float | None = None,
-) -> Trace:
-    """A trace file as rounds; what is not given is taken from its header, else one pass at 1800 s a round."""
-    intervals, header = _read(Path(path))
-    given = {"rounds": rounds, "round_seconds": round_seconds, "work_seconds": work_seconds, "start": start}
-    settings = header | {key: float(value) for key, value in given.items() if value is not None}
-    seconds, offset = settings.get("round_seconds", ROUND_SECONDS), settings.get("start", 0.0)
-    positive("round_seconds", seconds)
-    not_negative("start", offset)
-    span = float(intervals.last_seen.max() - intervals.first_seen.min()) - offset
-    count = settings.get("rounds", max(1.0, (span / seconds + 1e-9) // 1))
-    if count > MOST_ROUNDS:
-        raise ConfigError(f"rounds={count:g} must be at most {MOST_ROUNDS}; give fewer rounds or longer ones")
-    return intervals.replay(int(count), seconds, offset, settings.get("work_seconds", 0.0))
-
-
-class _RowError(ConfigError):
+class RowError(ConfigError):
     """A row that breaks a rule; whoever read it from a file knows its line."""
 
     def __init__(self, where: Literal["device", "interval"], row: int, text: str) -> None:
@@ -200,198 +195,41 @@ def _first(bad: BoolArray) -> int | None:
 
 def _check_devices(table: Intervals) -> None:
     if not table.names:
-        raise _RowError("device", 0, "no devices; list at least one")
+        raise RowError("device", 0, "no devices; list at least one")
     seen: set[str] = set()
     for k, name in enumerate(table.names):
         if not name or not {"\0", "\r", "\n"}.isdisjoint(name):
-            raise _RowError("device", k, f"client {name!r} is not a name; give every device one, on one line")
+            raise RowError("device", k, f"client {name!r} is not a name; give every device one, on one line")
         if name in seen:
-            raise _RowError("device", k, f"client {name!r} is listed twice; keep one line a device")
+            raise RowError("device", k, f"client {name!r} is listed twice; keep one line a device")
         seen.add(name)
     first, last = table.first_seen, table.last_seen
     if (row := _first(~((np.abs(first) <= LONGEST) & (np.abs(last) <= LONGEST)))) is not None:
-        raise _RowError("device", row, f"times must be finite and within {LONGEST:g} s; correct them")
+        raise RowError("device", row, f"times must be finite and within {LONGEST:g} s; correct them")
     if (row := _first(last < first)) is not None:
-        raise _RowError("device", row, f"last_seen_s={last[row]} is before first_seen_s={first[row]}; swap them")
+        raise RowError("device", row, f"last_seen_s={last[row]} is before first_seen_s={first[row]}; swap them")
 
 
 def _check_intervals(table: Intervals) -> None:
     device, start, end = table.device, table.start, table.end
     if (row := _first((device < 0) | (device >= len(table.names)))) is not None:
-        raise _RowError("interval", row, f"device {device[row]} is not one of the {len(table.names)} listed; list it")
+        raise RowError("interval", row, f"device {device[row]} is not one of the {len(table.names)} listed; list it")
     if (row := _first(~((np.abs(start) <= LONGEST) & (np.abs(end) <= LONGEST)))) is not None:
-        raise _RowError("interval", row, f"times must be finite and within {LONGEST:g} s; correct them")
+        raise RowError("interval", row, f"times must be finite and within {LONGEST:g} s; correct them")
     if (row := _first(end <= start)) is not None:
-        raise _RowError("interval", row, f"end_s={end[row]} must be after start_s={start[row]}; swap or drop it")
+        raise RowError("interval", row, f"end_s={end[row]} must be after start_s={start[row]}; swap or drop it")
     first, last = table.first_seen[device], table.last_seen[device]
     if (row := _first((start < first) | (end > last))) is not None:
-        raise _RowError(
+        raise RowError(
             "interval",
             row,
             f"{start[row]}..{end[row]} lies outside first_seen_s..last_seen_s={first[row]}..{last[row]} of client "
             f"{table.names[device[row]]!r}; cut the one or widen the other",
         )
     if (row := _first((np.diff(device) == 0) & (start[1:] < end[:-1]))) is not None:
-        raise _RowError(
+        raise RowError(
             "interval",
             row + 1,
             f"{start[row + 1]}..{end[row + 1]} overlaps {start[row]}..{end[row]} of the same client "
             f"{table.names[device[row]]!r}; merge them",
         )
-
-
-def _check_header(key: str, value: float) -> None:
-    if key not in HEADER:
-        raise unknown("key", key, HEADER)
-    if key in ("rounds", "round_seconds"):
-        positive(key, value)
-    else:
-        not_negative(key, value)
-    if key == "rounds" and value != int(value):
-        raise ConfigError(f"rounds={value} must be a whole number")
-
-
-def _text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; check the path") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: is a folder; give a trace file") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: cannot be read ({reason}); check the path") from error
-    if path.suffix == ".gz":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path}:1: not a whole gzip file ({error}); pack it again or drop .gz") from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}:{line}: not UTF-8 text; save it as UTF-8, or name it .gz if it is packed") from error
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(f"{path}:{line}: not text (a zero byte); give a trace file")
-    return text
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """One block of a file: where it begins, then names, two columns of numbers and the line of each row."""
-
-    line: int
-    names: list[str]
-    values: NDArray[np.float64]
-    lines: list[int]
-
-
-class _Reader:
-    """One pass over the lines of a trace file; every complaint names file and line."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lines = io.StringIO(_text(path), newline="")
-        self.skipped = 0
-
-    def fault(self, line: int, text: str) -> InputError:
-        return InputError(f"{self.path}:{line}: {text}")
-
-    def header(self) -> dict[str, float]:
-        magic, _, version = self.lines.readline().rstrip("\r\n").rpartition(" ")
-        if magic != MAGIC:
-            raise self.fault(1, f"not a trace file; the first line must be '{MAGIC} {VERSION}'")
-        if version != VERSION:
-            raise self.fault(1, f"version {version!r} is not supported; write version {VERSION}")
-        self.skipped, found = 1, dict[str, float]()
-        while True:
-            here = self.lines.tell()
-            line = self.lines.readline()
-            if not line.startswith("#"):
-                self.lines.seek(here)
-                return found
-            self.skipped += 1
-            key, equals, value = (part.strip() for part in line[1:].partition("="))
-            if not equals:
-                raise self.fault(self.skipped, f"{line.strip()!r} must be written '# key=value'")
-            if key in found:
-                raise self.fault(self.skipped, f"key {key!r} is given twice; keep one")
-            try:
-                found[key] = float(value)
-                _check_header(key, found[key])
-            except ValueError:
-                raise self.fault(self.skipped, f"{key}={value!r} is not a number; write one") from None
-            except ConfigError as error:
-                raise self.fault(self.skipped, f"{error}; correct or drop the line") from None
-
-    def blocks(self) -> tuple[_Block, _Block]:
-        rows = self._rows()
-        devices = self._block(rows, DEVICES)
-        sessions = self._block(rows, SESSIONS)
-        for line, row in rows:
-            if row:
-                raise self.fault(line, "text after the last block; delete it or the empty line before it")
-        return devices, sessions
-
-    def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        reader, line = csv.reader(self.lines, strict=True), self.skipped
-        try:
-            for row in reader:
-                line = self.skipped + reader.line_num
-                yield line, row
-        except csv.Error as error:
-            raise self.fault(line + 1, f"not CSV ({error}); check its quotes") from error
-        self.skipped = line
-
-    def _block(self, rows: Iterator[tuple[int, list[str]]], columns: list[str]) -> _Block:
-        wanted = ",".join(columns)
-        line, row = next(rows, (self.skipped + 1, ["(the file ends here)"]))
-        if row != columns:
-            raise self.fault(line, f"{','.join(row)!r} found where the line {wanted!r} must stand; add it")
-        begins = line
-        names, low, high, lines = list[str](), list[str](), list[str](), list[int]()
-        for line, row in rows:
-            if not row:
-                break
-            if len(row) != 3:
-                raise self.fault(line, f"{len(row)} columns found; write the 3 of {wanted!r}")
-            names.append(row[0])
-            low.append(row[1])
-            high.append(row[2])
-            lines.append(line)
-        try:
-            values = np.array([list(map(float, low)), list(map(float, high))], dtype=np.float64)
-        except ValueError:
-            raise self._not_a_number(low, high, lines) from None
-        return _Block(begins, names, values, lines)
-
-    def _not_a_number(self, low: list[str], high: list[str], lines: list[int]) -> InputError:
-        for line, pair in zip(lines, zip(low, high, strict=True), strict=True):
-            for text in pair:
-                try:
-                    float(text)
-                except ValueError:
-                    return self.fault(line, f"{text!r} is not a number; write seconds, as in 3600.0")
-        return self.fault(lines[0], "a number cannot be read; write seconds, as in 3600.0")
-
-
-def _read(path: Path) -> tuple[Intervals, dict[str, float]]:
-    reader = _Reader(path)
-    header = reader.header()
-    devices, sessions = reader.blocks()
-    index = {name: row for row, name in enumerate(devices.names)}
-    for line, name in zip(sessions.lines, sessions.names, strict=True):
-        if name not in index:
-            raise reader.fault(line, f"unknown client {name!r}; list it in the block {','.join(DEVICES)!r}")
-    device = np.array([index[name] for name in sessions.names], dtype=np.int64)
-    (first, last), (start, end) = devices.values, sessions.values
-    order = np.lexsort((start, device))
-    try:
-        return Intervals(tuple(devices.names), first, last, device[order], start[order], end[order]), header
-    except _RowError as fault:
-        if fault.where == "interval":
-            line = sessions.lines[int(order[fault.row])]
-        else:
-            line = devices.lines[fault.row] if devices.lines else devices.line
-        raise reader.fault(line, fault.text) from None

@@ -6,6 +6,7 @@ that nobody sees it. Tests put a disk in its place that loses, tears or refuses 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ class Disk:
     def path(self, name: str) -> Path:
         """Where `name` lives."""
         parts = Path(name).parts
-        if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
+        if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name or not _encodes(name):
             raise InputError(f"{name!r} is not a name inside {self.root}")
         return self.root.joinpath(*parts)
 
@@ -50,7 +51,8 @@ class Disk:
             os.replace(partial, target)  # noqa: PTH105 - the pair of os.open
             self.sync_folder(target.parent)
         except OSError as error:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                partial.unlink()
             raise OutputError(
                 f"{target}: cannot be written ({error.strerror}); free space or choose another disk"
             ) from error
@@ -72,8 +74,19 @@ class Disk:
 
     def remove(self, name: str) -> None:
         """Forget a file; one that is gone already is fine."""
-        self.path(name).unlink(missing_ok=True)
+        try:
+            self.path(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"{self.path(name)}: cannot be removed ({error.strerror}); check the folder") from error
 
     def names(self) -> list[str]:
         """Every file below the folder, sorted."""
         return sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file())
+
+
+def _encodes(name: str) -> bool:
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True

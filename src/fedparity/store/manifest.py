@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 
+from fedparity.errors import InputError
 from fedparity.store.disk import Disk
 
 MANIFEST, LOCK = "manifest.json", "lock"
-SKIPPED = {MANIFEST, LOCK, "run.db-wal", "run.db-shm"}
-"""Not listed: the manifest itself, the empty lock, and what SQLite keeps only while a run is open."""
+SKIPPED = {MANIFEST, LOCK, "run.db-shm"}
+"""Not listed: the manifest itself, the empty lock, and an index that SQLite's readers write into."""
 
 
 def write_manifest(disk: Disk) -> None:
@@ -21,8 +22,11 @@ def write_manifest(disk: Disk) -> None:
 
 
 def _sha256(disk: Disk, name: str) -> str:
-    with disk.path(name).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with disk.path(name).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{disk.path(name)}: cannot be read ({error.strerror})") from error
 
 
 def differences(disk: Disk) -> list[str] | None:
@@ -32,7 +36,10 @@ def differences(disk: Disk) -> list[str] | None:
     seal, _, body = disk.read(MANIFEST).partition(b"\n")
     if hashlib.sha256(body.rstrip(b"\n")).hexdigest().encode() != seal or not body.endswith(b"\n"):
         return [MANIFEST]
-    files: dict[str, str] = json.loads(body)
+    try:
+        files: dict[str, str] = dict(json.loads(body))
+    except (RecursionError, TypeError, ValueError):
+        return [MANIFEST]
     there = set(disk.names()) - SKIPPED
     return sorted(
         [name for name, sha256 in files.items() if name not in there or _sha256(disk, name) != sha256]

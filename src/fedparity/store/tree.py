@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,9 @@ def _flatten(value: Any, path: str, arrays: Arrays) -> Any:
         items = [_flatten(v, f"{path}/{i}", arrays) for i, v in enumerate(value)]
         return {"tuple" if isinstance(value, tuple) else "list": items}
     if isinstance(value, dict):
-        return {"dict": [[k, _flatten(v, f"{path}/{k}", arrays)] for k, v in sorted(value.items())]}
+        if not all(isinstance(key, (int, str)) for key in value):
+            raise TypeError(f"a state's dict can only have numbers or texts as keys (at {path or '/'})")
+        return {"dict": [[k, _flatten(v, f"{path}/{quote(str(k), '')}", arrays)] for k, v in sorted(value.items())]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {
             f.name: _flatten(getattr(value, f.name), f"{path}/{f.name}", arrays) for f in dataclasses.fields(value)
@@ -72,7 +75,7 @@ def rebuild(skeleton: Any, arrays: Arrays, classes: dict[str, type]) -> Any:
     """The state of a skeleton; InputError if it is not one."""
     try:
         return _rebuild(skeleton, arrays, classes)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise InputError(f"a checkpoint does not fit this run ({type(error).__name__}: {error})") from error
 
 
