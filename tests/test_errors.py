@@ -5,7 +5,7 @@ import pytest
 from fedparity import errors
 from fedparity.errors import FedparityError, unknown
 
-LEAVES = [errors.ConfigError, errors.InputError, errors.OutputError, errors.RoundError]
+LEAVES = [errors.ConfigError, errors.InputError, errors.OutputError, errors.RefusedError, errors.RoundError]
 
 
 @pytest.mark.parametrize("kind", LEAVES)

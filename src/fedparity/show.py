@@ -166,8 +166,9 @@ def show_results(results: Results) -> None:
     first = rows[best]
     close = [name for name in rows if name != best and _extra(rows[name]) - _extra(first) <= TIED]
     tied = f" ({', '.join(close)} within {TIED:g})" if close else ""
+    lead = f"Fairest by share: {best}{tied}. " if len(rows) > 1 else ""
     console.print(
-        f"Fairest by share: {best}{tied}. Of its Gini {first['gini'] or 0:.3f}, {first['gini_limit'] or 0:.3f}"
+        f"{lead}Of its Gini {first['gini'] or 0:.3f}, {first['gini_limit'] or 0:.3f}"
         f" could not be avoided by anyone; {_extra(first):.3f} is its own.",
         markup=False,
     )

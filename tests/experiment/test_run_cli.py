@@ -253,7 +253,7 @@ def test_a_signal_ends_the_run_after_its_round_and_keeps_what_was_done(tmp_path,
     assert code == 130
     assert seconds < 20  # a hang, not a speed: the run itself would take minutes
     folder = tmp_path / "out"
-    assert err.splitlines()[-1] == "Stopped early; what was done is in out. Go on with --resume."
+    assert err.splitlines()[-1] == "Stopped early. Go on with: fedparity run out/spec.toml --out out --resume"
     assert "Report: out/report.html" in out
     assert holds_results(folder)
 
