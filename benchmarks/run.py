@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import resource
+import shutil
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 from harness import Timing, race
 
 from fedparity import SCHEDULERS, Coordinator, RollCall, Trace, frontier, stream
+from fedparity.journal import to_json
+from fedparity.store import Store
 
 HERE = Path(__file__).parent
 SCHEDULED = ("parity", "uniform", "inverse", "reactive", "least_served", "parity:target=utility", "parity_deployment")
@@ -60,6 +67,46 @@ def limits(clients: int, rounds: int, cohort: int, repeats: int) -> list[Timing]
     return race("frontier", f"N={clients:,}, T={rounds:,}, m={cohort:,}, 10 % online", contenders, repeats)
 
 
+def commits(clients: int, numbers: int, cohort: int, share: float, repeats: int) -> list[Timing]:
+    """One committed round of the run store, next to writing and syncing as many bytes as the model has."""
+    folder = Path(tempfile.mkdtemp(prefix="fedparity-bench-"))
+    coordinator, engine, rng = Coordinator(cohort), RollCall(clients), stream(0, "bench")
+    state = coordinator.init(clients, np.zeros(numbers))
+    online = [np.flatnonzero(rng.random(clients) < share) for _ in range(4)]
+    data = rng.bytes(max(1, numbers * 8))
+    prepared: list[tuple[object, str]] = []
+
+    def advance() -> None:
+        nonlocal state
+        plan, state = coordinator.plan(state, online[state.round % 4], rounds_left=100)
+        record, state = coordinator.absorb(state, plan, engine.train(plan))
+        state.params = state.params + rng.normal(size=numbers)
+        prepared[:] = [(state, to_json(record))]
+
+    times: dict[str, list[float]] = {"write and fsync": [], "commit": []}
+    with Store.open(folder / "run") as store:
+        for number in range(repeats):
+            advance()
+            done, line = prepared[0]
+            start = time.perf_counter()
+            store.commit(0, "parity", done, line, [number], 0.0)
+            times["commit"].append(time.perf_counter() - start)
+            start = time.perf_counter()
+            with (folder / "plain").open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            times["write and fsync"].append(time.perf_counter() - start)
+    shutil.rmtree(folder)
+    p95 = float(np.quantile(times["commit"], 0.95))
+    base = median(times["write and fsync"])
+    work = f"N={clients:,}, {numbers:,} parameters, {share:.0%} online (p95 {p95 * 1e3:.0f} ms)"
+    return [
+        Timing("commit a round", name, work, median(t) / base, median(t), max(t) / min(t), repeats)
+        for name, t in times.items()
+    ]
+
+
 def memory_per_client() -> float:
     """Bytes a client of ledger, default estimator and scheduler state."""
     clients = 100_000
@@ -75,6 +122,8 @@ def main() -> None:
         found += scheduling(clients, repeats=repeats)
     found += limits(1_000, 200, 20, 5)
     found += limits(100_000, 1_000, 1_000, 3)
+    found += commits(100, 878_538, 10, 0.5, 40)
+    found += commits(1_000_000, 0, 1_000, 0.1, 60)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     (HERE / "results.json").write_text(json.dumps([t.json() for t in found], indent=1) + "\n")
     lines = [
