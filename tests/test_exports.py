@@ -1,5 +1,9 @@
 """The names people may rely on: adding or dropping one is a decision, made here."""
 
+import inspect
+import re
+from pathlib import Path
+
 import fedparity
 
 EXPORTED = [
@@ -84,3 +88,13 @@ def test_the_version_is_that_of_the_package():
     from importlib.metadata import version
 
     assert fedparity.__version__ == version("fedparity")
+
+
+def test_the_api_page_lists_exactly_what_is_exported():
+    page = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page, flags=re.MULTILINE))
+    assert list(listed) == fedparity.__all__
+    for name in fedparity.__all__:
+        thing = getattr(fedparity, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert listed[name] == inspect.getdoc(thing).split("\n")[0]

@@ -9,6 +9,7 @@ summary.json                     the table of the report
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 from collections.abc import Iterator
@@ -20,15 +21,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.errors import ConfigError
+from fedparity.errors import ConfigError, InputError
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.spec import Spec, to_toml
 from fedparity.files import csv_text, remove, write_text
-from fedparity.journal import GENESIS
+from fedparity.journal import GENESIS, from_json
 from fedparity.ledger import Ledger
-from fedparity.metrics import CountSummary, Frontier, Split, cv, jain, split, summarise_counts
+from fedparity.metrics import (
+    CountSummary,
+    Frontier,
+    Split,
+    coverage,
+    cv,
+    gini,
+    influence,
+    jain,
+    split,
+    summarise_counts,
+    worst,
+)
 from fedparity.store import DamagedError, Disk, Store
-from fedparity.store.manifest import differences
+from fedparity.store.manifest import LOCK, differences
 from fedparity.trace import Trace
 from fedparity.types import FloatArray, Ids
 
@@ -68,6 +81,8 @@ class Results:
     complete: bool = True
     """False: it was stopped early; `rounds` and the seeds of `runs` say how far it came."""
     versions: dict[str, str] = field(default_factory=dict)
+    erased: frozenset[int] = frozenset()
+    """Clients that were erased: they have no row unless they came back."""
 
     @property
     def methods(self) -> list[str]:
@@ -124,6 +139,10 @@ class Results:
             yield f"{name}_limit", part.unavoidable
             yield f"{name}_avoidable", part.avoidable
         counts = self.counts(run)
+        yield "coverage", coverage(run.ledger.selected)
+        yield "worst_accuracy", worst(run.accuracy) if np.isfinite(run.accuracy).all() else float("nan")
+        moved = influence((from_json(line) for line in run.journal), run.ledger.num_clients)
+        yield "influence_gini", gini(moved) if moved.any() else float("nan")
         yield "cv_per_opportunity", counts.cv_per_opportunity
         yield "never_available", float(counts.never_available)
         yield "fill", counts.fill
@@ -168,8 +187,9 @@ class Results:
                 led.surrogate_utility, led.utility * led.rounds / np.where(led.online > 0, led.online, np.nan),
                 led.last_online, led.last_selected, led.last_completed, led.loss, run.accuracy,
             ]  # fmt: skip
-            for name, *values in zip(names, *(c.tolist() for c in columns), strict=True):
-                yield [run.method, run.seed, name, *values]
+            for client, (name, *values) in enumerate(zip(names, *(c.tolist() for c in columns), strict=True)):
+                if client not in self.erased or led.online[client]:
+                    yield [run.method, run.seed, name, *values]
 
     def _journal_lines(self) -> Iterator[str]:
         for run in self.runs:
@@ -185,17 +205,21 @@ def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrit
     """The folder of a run, locked: new, or the same run to go on with; nothing is ever mixed with another run."""
     target = Path(folder)
     there = (target / "run.db").exists()
-    if target.exists() and not there and (not target.is_dir() or any(target.iterdir())):
+    if target.exists() and not there and (not target.is_dir() or any(p.name != LOCK for p in target.iterdir())):
         raise ConfigError(f"{folder} is there but is not a run; give another --out")
     if there and not resume and not overwrite:
         raise ConfigError(
             f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or give --out"
         )
+    text = to_toml(spec.resolved())
+    damaged: list[str] = []
     if there and resume:
-        _refuse_damage(target)
+        damaged = _refuse_damage(target)
+        with contextlib.suppress(InputError), Store.read(target) as kept:  # one just begun cannot be read, but opened
+            _same_spec(folder, kept.meta("spec"), text)  # before the manifest goes
     store = Store.open(target)
     try:
-        text = to_toml(spec.resolved())
+        store.distrust(damaged)
         if there and overwrite and not resume:
             store.clear()
             for name in (*FILES, REPORT):
@@ -208,14 +232,16 @@ def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrit
     return store
 
 
-def _refuse_damage(folder: Path) -> None:
-    """Damage that going on would hide; a damaged array is left to the store, which goes back one round."""
-    changed = [name for name in differences(Disk(folder)) or [] if not name.startswith("arrays/")]
+def _refuse_damage(folder: Path) -> list[str]:
+    """Refuse damage that going on would hide; damaged arrays are left to the store, which goes back one round."""
+    found = differences(Disk(folder)) or []
+    changed = [name for name in found if not name.startswith("arrays/")]
     lost = [name for name in changed if name not in (*FILES, REPORT)]
     if lost:
         raise DamagedError(f"{folder / lost[0]}: differs from what was written; restore it from a copy")
     if changed:
         raise DamagedError(f"{folder / changed[0]}: differs from what was written; remove it, it will be written anew")
+    return found
 
 
 def _same_spec(folder: str | Path, old: str | None, new: str) -> None:

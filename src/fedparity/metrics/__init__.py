@@ -52,6 +52,8 @@ METRICS: dict[str, str] = {
     "jain_accuracy": "Jain's index of the clients' accuracies: (sum_k a_k)^2 / (N sum_k a_k^2); 1 is equal",
     "avg_client_accuracy": "mean over clients of the accuracy on their own data: (1/N) sum_k a_k",
     "accuracy": "accuracy of the global model on test data",
+    "worst_accuracy": "mean accuracy of the worst-off tenth of clients",
+    "influence_gini": "Gini coefficient of influence: how unevenly clients moved the model",
     "worst": "mean of the lowest share of clients (10 % unless told): of ceil(.1 N) entries",
     "group_gap": "highest mean of a group of clients minus the lowest",
     # the rounds themselves
