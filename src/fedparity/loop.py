@@ -15,6 +15,10 @@ from fedparity.protocols import Engine, Observer
 from fedparity.types import RoundRecord, Vector
 
 
+class Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
+    """Raised by an engine before a client trains, or after a round, to end a run; the last whole round stands."""
+
+
 def run(
     coordinator: Coordinator,
     engine: Engine,

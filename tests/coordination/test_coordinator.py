@@ -106,7 +106,7 @@ BAD = {
     "NaN": ({"delta": np.array([0, np.nan, 0])}, "update is not finite"),
     "Inf": ({"delta": np.array([0, -np.inf, 0])}, "update is not finite"),
     "short": ({"delta": np.zeros(D - 1)}, "update has shape (2,), not (3,)"),
-    "flat": ({"delta": np.float64(1.0)}, "update has shape (), not (3,)"),
+    "flat": ({"delta": np.array(1.0)}, "update has shape (), not (3,)"),
     "square": ({"delta": np.zeros((1, D))}, "update has shape (1, 3), not (3,)"),
     "float32": ({"delta": np.zeros(D, np.float32)}, "update is float32, not float64"),
     "ints": ({"delta": np.zeros(D, np.int64)}, "update is int64, not float64"),

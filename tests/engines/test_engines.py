@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedparity import (
+    SCHEDULERS,
     ClientReport,
     Cohort,
     ConfigError,
@@ -16,6 +17,7 @@ from fedparity import (
 )
 from fedparity import run as run_loop
 from fedparity.engines.intermittent import LEFT
+from fedparity.loop import Stopped
 from fedparity.tasks import Logistic, Quadratic
 
 
@@ -162,3 +164,16 @@ class TestInProcess:
     def test_no_workers_are_refused(self):
         with pytest.raises(ConfigError, match="workers=0"):
             InProcess(Quadratic.random(3), 0)
+
+
+def test_a_round_that_is_given_up_leaves_the_state_as_it_was():
+    """An engine that is asked to stop raises before the next client trains; nothing of the round is absorbed."""
+    asked = iter([False, False, True])
+    engine = InProcess(Quadratic.random(6), stop=lambda: next(asked))
+    coordinator = Coordinator(4, scheduler=SCHEDULERS.build("uniform"))
+    state = coordinator.init(6, np.zeros(4))
+    before = state.params.tobytes(), state.ledger.copy()
+    plan, state = coordinator.plan(state, engine.available(0))
+    with pytest.raises(Stopped):
+        coordinator.absorb(state, plan, engine.train(plan), engine.evaluate)
+    assert (state.params.tobytes(), state.ledger) == before

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedparity import checks
+from fedparity.loop import Stopped
 from fedparity.protocols import Task
 from fedparity.rng import stream
 from fedparity.types import ClientReport, Evals, Ids, RoundPlan, Vector
@@ -20,6 +21,8 @@ class InProcess:
 
     task: Task
     workers: int = 1
+    stop: Callable[[], bool] | None = None
+    """Asked before each client trains: if it says so, the round is given up with `Stopped`."""
 
     def __post_init__(self) -> None:
         checks.at_least("workers", self.workers, 1)
@@ -32,6 +35,8 @@ class InProcess:
         """Train everybody asked."""
 
         def one(client: int) -> ClientReport:
+            if self.stop is not None and self.stop():
+                raise Stopped
             start = plan.starts.get(client, plan.params)
             return self.task.train(client, plan.params, start, stream(plan.seed, "train", plan.round, client))
 

@@ -1,17 +1,23 @@
-"""Stopping cleanly: Ctrl-C and SIGTERM ask, and the run stops after the round it is in. A second one stops at once."""
+"""Stopping cleanly: Ctrl-C and SIGTERM ask, and the run stops after its round, or gives that up after a second.
+
+A second signal stops at once, as it would without us.
+"""
 
 from __future__ import annotations
 
 import signal
+import time
 from types import FrameType
 from typing import Any, Self
+
+PATIENCE = 1.0
 
 
 class Stop:
     """Within this block a signal only sets `asked`; outside the main thread it does nothing."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self._when: float | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -29,4 +35,14 @@ class Stop:
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
             raise KeyboardInterrupt
-        self.asked = True
+        self._when = time.monotonic()
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody asked."""
+        return self._when is not None
+
+    @property
+    def overdue(self) -> bool:
+        """Whether that is more than `PATIENCE` seconds ago."""
+        return self._when is not None and time.monotonic() - self._when > PATIENCE
