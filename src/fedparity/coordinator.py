@@ -201,11 +201,11 @@ class Coordinator:
 
     def _step(self, state: State, plan: RoundPlan, used: list[ClientReport]) -> tuple[Rows, FloatArray]:
         rows = _rows(plan, used)
-        if not used:
-            return rows, NO_FLOATS
         if self.mixing < 1:
             state.client_models.update({r.client: plan.params + r.delta for r in used if r.delta is not None})
         weights, state.weighting = self.weighting.weigh(state.weighting, rows, state.ledger)
+        if not len(rows.clients):
+            return rows, NO_FLOATS
         # Row by row in client order rather than BLAS: the same bits with any number of threads.
         step = np.zeros_like(state.params)
         for weight, delta in zip(weights, rows.deltas, strict=True):

@@ -1,0 +1,47 @@
+"""Inverse probability weights: participation-reweighted FedAvg, which is how the paper describes PHP-FL.
+
+    p_k = (a + completed_k + 1) / (a + b + t + 1)      omega_k = min(1 / p_k, clip)
+    Horvitz-Thompson:  (1/N) omega_k      unbiased if p is known and unclipped, high variance
+    Hajek:             omega_k / sum of omega_j        bounded step, biased
+
+p_k estimates *participation*, available and asked, from the ledger, this round included. The published PHP-FL (Wu et
+al., NeurIPS 2025) re-weights nothing: see docs/methods.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedparity import checks
+from fedparity.ledger import Ledger
+from fedparity.types import FloatArray, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class InverseProbability:
+    """An update counts 1 / how often its client takes part."""
+
+    form: Literal["ht", "hajek"] = "hajek"
+    clip: float = 100.0
+    """Largest weight before dividing."""
+    a: float = 1.0
+    b: float = 1.0
+    reference: ClassVar[str] = "Horvitz and Thompson, JASA 1952"
+
+    def __post_init__(self) -> None:
+        checks.between("clip", self.clip, 1, 1e9)
+        checks.not_negative("a", self.a)
+        checks.not_negative("b", self.b)
+
+    def init(self, num_clients: int) -> None:
+        """No memory of its own: the ledger counts participations."""
+
+    def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
+        """Clipped 1/p, over N or over their sum."""
+        p = (self.a + ledger.completed[rows.clients] + 1) / (self.a + self.b + ledger.rounds + 1)
+        omega = np.minimum(1 / p, self.clip)
+        scale = ledger.num_clients if self.form == "ht" else max(float(omega.sum()), 1e-300)
+        return omega / scale, state

@@ -1,0 +1,45 @@
+"""q-FedAvg (Li, Sanjabi, Beirami, Smith, ICLR 2020): clients that still lose more count more.
+
+    w <- w - sum_k F_k^q g_k / sum_k (q F_k^(q-1) |g_k|^2 + L F_k^q),    g_k = L (w - w_k)
+
+F_k is the loss of the model the client *received*; L is 1 / the local learning rate. A larger q also shrinks the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedparity import checks
+from fedparity.ledger import Ledger
+from fedparity.types import FloatArray, Rows
+from fedparity.weightings.losses import losses_of
+
+TINY = 1e-10
+"""Added to a loss before it is raised to a power: q - 1 may be negative."""
+
+
+@dataclass(frozen=True, slots=True)
+class QFair:
+    """Weights grow with the loss a client received, to the power q (q-FedAvg)."""
+
+    q: float = 1.0
+    lipschitz: float = 10.0
+    """L: 1 / the local learning rate."""
+    reference: ClassVar[str] = "Li et al., Fair Resource Allocation in Federated Learning, ICLR 2020"
+
+    def __post_init__(self) -> None:
+        checks.not_negative("q", self.q)
+        checks.positive("lipschitz", self.lipschitz)
+
+    def init(self, num_clients: int) -> None:
+        """No memory."""
+
+    def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
+        """L F_k^q / sum of h_k."""
+        loss = losses_of(rows) + TINY
+        norm2 = self.lipschitz**2 * np.einsum("kd,kd->k", rows.deltas, rows.deltas)
+        h = self.q * loss ** (self.q - 1) * norm2 + self.lipschitz * loss**self.q
+        return self.lipschitz * loss**self.q / max(float(h.sum()), TINY), state

@@ -1,0 +1,105 @@
+"""Robust averages that are weights over rows, computed through distances between updates.
+
+    clipped:           1/m min(1, median length / |delta_k|)
+    geometric_median:  1 / |delta_k - z|, iterated (Weiszfeld), normalised                    (Pillutla et al. 2022)
+    krum:              1/c for the c rows closest to their m - f - 2 nearest neighbours       (Blanchard et al. 2017)
+
+Coordinate-wise rules (medians, trimmed means) are not weights over rows and are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedparity import checks
+from fedparity.ledger import Ledger
+from fedparity.types import FloatArray, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    """The mean of updates cut to the median length."""
+
+    factor: float = 1.0
+    """Longest update in median lengths."""
+
+    def __post_init__(self) -> None:
+        checks.positive("factor", self.factor)
+
+    def init(self, num_clients: int) -> None:
+        """No memory."""
+
+    def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
+        """1/m, less for longer updates."""
+        if not len(rows.clients):
+            return np.empty(0), state
+        length = np.sqrt(np.einsum("kd,kd->k", rows.deltas, rows.deltas))
+        cut = np.minimum(1.0, self.factor * float(np.median(length)) / np.maximum(length, 1e-300))
+        return np.where(length > 0, cut, 1.0) / len(length), state
+
+
+@dataclass(frozen=True, slots=True)
+class GeometricMedian:
+    """The point with the least sum of distances to all updates, as weights (smoothed Weiszfeld)."""
+
+    steps: int = 32
+    smooth: float = 1e-6
+    reference: ClassVar[str] = "Pillutla et al., Robust Aggregation for Federated Learning, IEEE TSP 2022"
+
+    def __post_init__(self) -> None:
+        checks.at_least("steps", self.steps, 1)
+        checks.positive("smooth", self.smooth)
+
+    def init(self, num_clients: int) -> None:
+        """No memory."""
+
+    def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
+        """Weights 1 / distance to the weighted mean, until they settle."""
+        m = len(rows.clients)
+        if not m:
+            return np.empty(0), state
+        gram = rows.deltas @ rows.deltas.T
+        weights = np.full(m, 1 / m)
+        floor = self.smooth * max(float(np.sqrt(np.diag(gram).max())), 1e-300)
+        for _ in range(self.steps):
+            squared = np.diag(gram) - 2 * gram @ weights + weights @ gram @ weights
+            raw = 1 / np.maximum(np.sqrt(np.maximum(squared, 0.0)), floor)
+            weights = raw / raw.sum()
+        return weights, state
+
+
+@dataclass(frozen=True, slots=True)
+class Krum:
+    """The mean of the updates that have the closest neighbours (multi-Krum)."""
+
+    bad: float = 0.2
+    """Share of updates that may be hostile."""
+    reference: ClassVar[str] = "Blanchard et al., Machine Learning with Adversaries, NeurIPS 2017"
+
+    def __post_init__(self) -> None:
+        checks.between("bad", self.bad, 0, 0.49)
+
+    def init(self, num_clients: int) -> None:
+        """No memory."""
+
+    def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
+        """1/c for the c = m - f rows with the lowest scores."""
+        m = len(rows.clients)
+        f = int(self.bad * m)
+        if m - f < 3:
+            return np.full(m, 1 / max(1, m)), state
+        squared = _distances(rows.deltas)
+        scores = np.sort(squared, axis=1)[:, 1 : m - f - 1].sum(axis=1)
+        weights = np.zeros(m)
+        weights[np.argsort(scores, kind="stable")[: m - f]] = 1 / (m - f)
+        return weights, state
+
+
+def _distances(deltas: NDArray[np.float64]) -> NDArray[np.float64]:
+    gram = deltas @ deltas.T
+    size = np.diag(gram)
+    return np.maximum(size[:, None] + size - 2 * gram, 0.0)
