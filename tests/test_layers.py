@@ -10,7 +10,7 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 BASE = ("errors", "checks", "rng", "types", "ledger", "trace", "table", "protocols", "files", "journal")
-WHO = ("availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks")
+WHO = ("availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks", "data")
 LAYERS = (
     BASE,
     WHO,
@@ -19,6 +19,7 @@ LAYERS = (
     ("engines", "store"),
     ("experiment",),
     ("report", "show"),
+    ("cli_data", "cli_trace"),
     ("__init__", "cli"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

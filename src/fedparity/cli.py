@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import click
 import typer
 
+from fedparity.cli_data import data_app
+from fedparity.cli_trace import trace_app
 from fedparity.errors import ConfigError, FedparityError, unknown
-from fedparity.show import Progress, Rounds, Target, console_for, plain, show_results, show_schedules, show_tables
+from fedparity.show import Progress, Rounds, Target, console_for, plain, say, show_results, show_schedules, show_tables
 
 if TYPE_CHECKING:
     from fedparity.experiment import Method, Schedule
@@ -31,6 +33,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(trace_app, name="trace")
+app.add_typer(data_app, name="data")
 
 COMPARED = (
     "uniform",
@@ -186,7 +191,7 @@ def init_command(
     if file.exists():
         raise ConfigError(f"{file} is already there; give another name or remove it")
     write_text(file, starter())
-    console_for().print(f"Wrote {file}. Next: fedparity run {file}", markup=False, soft_wrap=True)
+    say(f"Wrote {file}. Next: fedparity run {file}")
 
 
 @app.command("run")
@@ -236,20 +241,20 @@ def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: boo
     trace = ready(spec)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
         with Stop() as stop, Rounds(spec, quiet=as_json) as rounds:
-            results = run_spec(spec, Watch(rounds.tell, lambda: stop.asked, store), trace)
+            results = run_spec(spec, Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store), trace)
         results.save(out, text)
         page = out / "report.html"
         report.write(results, page, text)
         for notice in store.notices:
-            console_for(stderr=True).print(f"fedparity: {notice}", markup=False, soft_wrap=True)
+            say(f"fedparity: {notice}", stderr=True)
     if as_json:
         _print_json({**results.summary(), "folder": str(out), "report": str(page)})
     else:
         show_results(results)
-        console_for().print(f"Report: {page}", markup=False, soft_wrap=True)
+        say(f"Report: {page}")
     if not results.complete:
         note = f"Stopped early. Go on with: fedparity run {out / 'spec.toml'} --out {out} --resume"
-        console_for(stderr=True).print(note, markup=False, soft_wrap=True)
+        say(note, stderr=True)
         raise typer.Exit(130)
 
 
@@ -267,13 +272,12 @@ def verify_command(
         found = {"run": str(run), "ok": verdict.ok, "rounds": verdict.rounds, "closed": verdict.closed}
         _print_json({**found, "problems": list(verdict.problems)})
     else:
-        console = console_for()
         for problem in verdict.problems:
-            console.print(problem, markup=False, soft_wrap=True)
+            say(problem)
         state = "intact" if verdict.ok else "damaged"
-        console.print(f"{run}: {state}, {verdict.rounds} rounds checked", markup=False, soft_wrap=True)
+        say(f"{run}: {state}, {verdict.rounds} rounds checked")
         if not verdict.closed:
-            console.print("It was not closed cleanly, so there is no manifest to compare files with.", markup=False)
+            say("It was not closed cleanly, so there is no manifest to compare files with.")
     if not verdict.ok:
         raise typer.Exit(1)
 
@@ -298,7 +302,7 @@ def export_command(
         _print_json({"run": str(run), "files": [str(f) for f in files], "pseudonyms": key is not None})
     else:
         for file in files:
-            console_for().print(str(file), markup=False, soft_wrap=True)
+            say(str(file))
 
 
 @app.command("erase")
@@ -309,15 +313,15 @@ def erase_command(
     """Erase a client from a run: its updates, models, surrogates and row; the chain stays verifiable."""
     from fedparity import report
     from fedparity.experiment.results import REPORT
-    from fedparity.experiment.runner import load_results, state_classes
+    from fedparity.experiment.runner import fresh_state, load_results
     from fedparity.store import Store, erase
 
-    lines = erase(run, client, state_classes)
+    lines = erase(run, client, fresh_state)
     with Store.open(run, create=False) as store:
         results = load_results(run, store)
         results.save(run)
         report.write(results, run / REPORT)
-    console_for().print(f"Erased client {client} from {lines} rounds of {run}", markup=False, soft_wrap=True)
+    say(f"Erased client {client} from {lines} rounds of {run}")
 
 
 def _schedule_json(result: Schedule, availability: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,7 +71,7 @@ class Gate:
         if report.failure is not None:
             return printable(report.failure)
         delta = report.delta
-        if delta is None:
+        if not isinstance(delta, np.ndarray):
             return "no update"
         if delta.dtype != np.float64:
             return f"update is {delta.dtype}, not float64"
@@ -80,11 +81,20 @@ class Gate:
             return "update is not finite"
         if delta.size and not _length(delta) <= self.max_norm:
             return f"update is longer than {self.max_norm:g}"
-        if not 0 < report.num_samples <= self.max_samples:
+        if not (_is_number(report.num_samples) and 0 < report.num_samples <= self.max_samples):
             return f"num_samples must be between 1 and {self.max_samples}"
-        if any(map(math.isinf, (report.loss_before, report.loss_after, report.accuracy_before))):
+        if any(map(_infinite, (report.loss_before, report.loss_after, report.accuracy_before))):
             return "a reported loss or accuracy is infinite"
         return None
+
+
+def _infinite(value: float) -> bool:
+    """Whether this cannot be a loss; NaN can, it is one that is not known."""
+    return not _is_number(value) or abs(value) > sys.float_info.max
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def _length(delta: Vector) -> float:
@@ -134,13 +144,18 @@ def decode(payload: bytes, layout: Sequence[Tensor]) -> Vector:
             "shape": list(tensor.shape),
             "data_offsets": [start, start + tensor.nbytes],
         }
-        if header[tensor.name] != expected:
+        if not _same(header[tensor.name], expected):
             raise RefusedError(f"{tensor.name!r} must be {tensor.dtype} {list(tensor.shape)} at byte {start}")
         first = 8 + length + start
         data = np.frombuffer(payload, DTYPES[tensor.dtype], tensor.size, first)
         out[at : at + tensor.size] = data
         at, start = at + tensor.size, start + tensor.nbytes
     return out
+
+
+def _same(entry: Any, expected: dict[str, Any]) -> bool:
+    """Equal, and whole numbers where those are expected: True and 1.0 equal 1."""
+    return bool(entry == expected) and all(type(n) is int for n in (*entry["shape"], *entry["data_offsets"]))
 
 
 def _header(data: bytes) -> dict[str, Any]:

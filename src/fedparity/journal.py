@@ -134,6 +134,6 @@ def read(path: str | Path) -> list[RoundRecord]:
     for number, line in enumerate(lines, start=1):
         try:
             records.append(from_json(line))
-        except (KeyError, OverflowError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise InputError(f"{path}:{number}: not a journal line ({error}); see docs/formats.md") from error
     return records

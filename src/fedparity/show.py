@@ -68,6 +68,11 @@ def console_for(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, soft_wrap=False)
 
 
+def say(text: str, *, stderr: bool = False) -> None:
+    """One line, whatever is in it."""
+    console_for(stderr=stderr).print(plain(text), markup=False, soft_wrap=True)
+
+
 class Progress:
     """A bar on stderr, if somebody is looking."""
 

@@ -11,10 +11,12 @@ from fedparity.availability.bursty import Adversarial, Bursty
 from fedparity.availability.diurnal import Cyclic, Diurnal, Staircase
 from fedparity.availability.estimators import BetaPosterior, Exponential, RunningMean, SlidingWindow
 from fedparity.availability.forecast import Forecast, Oracle
-from fedparity.availability.intervals import Intervals, load_trace, save_trace
+from fedparity.availability.intervals import Intervals
 from fedparity.availability.markov import Markov
 from fedparity.availability.outages import Outages
 from fedparity.availability.phones import Phones
+from fedparity.availability.plain import save_trace
+from fedparity.availability.readers import load_trace, open_intervals
 from fedparity.protocols import Availability, Estimator
 from fedparity.table import Table
 
@@ -82,5 +84,6 @@ __all__ = [
     "Staircase",
     "load_trace",
     "looks_like_a_path",
+    "open_intervals",
     "save_trace",
 ]

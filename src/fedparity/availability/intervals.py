@@ -115,9 +115,9 @@ class Intervals:
         names = tuple(f"{self.names[k]}~{c}" for k, c in zip(chosen.tolist(), copy.tolist(), strict=True))
         drawn = self.pick(chosen, names)
         span = drawn.last_seen - drawn.first_seen
-        days = np.where(span % DAY == 0, span // DAY, 1)
-        shift = rng.integers(0, np.maximum(days, 1)) * DAY
-        return drawn._turned(shift) if shift_days else drawn
+        days = np.where(span % DAY == 0, span // DAY, 1).astype(np.int64)
+        shift = (rng.integers(0, np.maximum(days, 1)) * DAY).astype(np.float64)
+        return _turned(drawn, shift) if shift_days else drawn
 
     def pick(self, chosen: Ids, names: tuple[str, ...] | None = None) -> Intervals:
         """The devices with these numbers, in this order; one taken more than once needs `names`."""
@@ -134,20 +134,6 @@ class Intervals:
             self.end[rows],
         )
 
-    def _turned(self, shift: FloatArray) -> Intervals:
-        """Each device's loop moved on by `shift` seconds; what crosses its end is cut there."""
-        first, last, by = (x[self.device] for x in (self.first_seen, self.last_seen, shift))
-        start, end = self.start + by, self.end + by
-        over = end > last
-        back = last - first
-        device = np.concatenate([self.device, self.device[over]])
-        wrapped = np.maximum(start - back, first)
-        low = np.concatenate([np.where(start >= last, start - back, start), wrapped[over & (start < last)]])
-        high = np.concatenate([np.where(start >= last, end - back, np.minimum(end, last)), (end - back)[over & (start < last)]])
-        device = np.concatenate([self.device, self.device[over & (start < last)]])
-        order = np.lexsort((low, device))
-        return Intervals(self.names, self.first_seen, self.last_seen, device[order], low[order], high[order])
-
     def _leave(self) -> FloatArray:
         """Until when a device online in each interval stays online, on the clock of that interval."""
         if not len(self.device):
@@ -161,6 +147,20 @@ class Intervals:
         whole = wraps & (leave[opening] == leave)
         more = np.where(whole, np.inf, leave[opening] - self.first_seen[self.device])
         return np.where(wraps, leave + more, leave)
+
+
+def _turned(table: Intervals, shift: FloatArray) -> Intervals:
+    """Each device's loop moved on by `shift` seconds; what crosses its end is cut there."""
+    first, last, by = (x[table.device] for x in (table.first_seen, table.last_seen, shift))
+    past = table.start + by >= last
+    by = by - np.where(past, last - first, 0.0)
+    start, end = table.start + by, table.end + by
+    cut = np.flatnonzero(end > last)
+    device = np.concatenate([table.device, table.device[cut]])
+    low = np.concatenate([start, first[cut]])
+    high = np.concatenate([np.minimum(end, last), (end - last + first)[cut]])
+    order = np.lexsort((low, device))
+    return Intervals(table.names, table.first_seen, table.last_seen, device[order], low[order], high[order])
 
 
 def join(parts: Sequence[Intervals]) -> Intervals:

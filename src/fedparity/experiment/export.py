@@ -99,13 +99,14 @@ def _participation(results: Results, names: Names) -> Iterator[list[object]]:
 
 
 def _write(path: Path, form: Format, columns: Sequence[str], rows: list[list[object]]) -> Path:
+    clean = [[None if v != v else v for v in row] for row in rows]  # noqa: PLR0124 - NaN is not known
     if form == "csv":
-        write_text(path, csv_text(columns, rows))
+        write_text(path, csv_text(columns, clean))
     elif form == "jsonl":
-        clean = ({c: None if v != v else v for c, v in zip(columns, row, strict=True)} for row in rows)  # noqa: PLR0124
-        write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in clean))
+        records = (dict(zip(columns, row, strict=True)) for row in clean)
+        write_text(path, "".join(json.dumps(record, allow_nan=False) + "\n" for record in records))
     else:
-        write_bytes(path, _parquet(columns, rows))
+        write_bytes(path, _parquet(columns, clean))
     return path
 
 

@@ -33,6 +33,7 @@ from fedparity.metrics import (
     Split,
     coverage,
     cv,
+    frontier,
     gini,
     influence,
     jain,
@@ -82,7 +83,7 @@ class Results:
     """False: it was stopped early; `rounds` and the seeds of `runs` say how far it came."""
     versions: dict[str, str] = field(default_factory=dict)
     erased: frozenset[int] = frozenset()
-    """Clients that were erased: they have no row unless they came back."""
+    """Clients that were erased: they have no row."""
 
     @property
     def methods(self) -> list[str]:
@@ -104,9 +105,12 @@ class Results:
 
     def splits(self, run: MethodRun) -> dict[str, Split]:
         """Each count metric beside its limit at the run's own number of filled slots."""
-        total = min(int(run.ledger.selected.sum()), self.limit.total)
+        limit = self.limit
+        if run.ledger.rounds != self.rounds:  # stopped in the middle of a round: some methods are one ahead
+            limit = frontier(self.trace.head(max(1, run.ledger.rounds)), self.spec.cohort)
+        total = min(int(run.ledger.selected.sum()), limit.total)
         best = summarise_counts(
-            self.limit.at_total(total).counts, run.ledger.online, self.spec.cohort, max(1, run.ledger.rounds)
+            limit.at_total(total).counts, run.ledger.online, self.spec.cohort, max(1, run.ledger.rounds)
         )
         return split(self.counts(run), best)
 
@@ -188,7 +192,7 @@ class Results:
                 led.last_online, led.last_selected, led.last_completed, led.loss, run.accuracy,
             ]  # fmt: skip
             for client, (name, *values) in enumerate(zip(names, *(c.tolist() for c in columns), strict=True)):
-                if client not in self.erased or led.online[client]:
+                if client not in self.erased:
                     yield [run.method, run.seed, name, *values]
 
     def _journal_lines(self) -> Iterator[str]:

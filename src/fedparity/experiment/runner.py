@@ -19,11 +19,11 @@ from fedparity.experiment.results import MethodRun, Results, versions
 from fedparity.experiment.spec import MethodSpec, Spec, parse
 from fedparity.journal import Journal, from_json
 from fedparity.ledger import Ledger
-from fedparity.loop import run_side_by_side
+from fedparity.loop import Stopped, run_side_by_side
 from fedparity.metrics import frontier
 from fedparity.protocols import Task
 from fedparity.rng import stream
-from fedparity.schedulers import SCHEDULERS
+from fedparity.schedulers import SCHEDULERS, Uniform
 from fedparity.store import Committed, Store
 from fedparity.store.tree import classes_in
 from fedparity.surrogates import SURROGATES
@@ -108,7 +108,10 @@ class _Record:
     def restore(self, method: str, done: Iterable[Committed]) -> None:
         """Take up rounds that an earlier process committed."""
         for committed in done:
-            record = from_json(committed.line)
+            try:
+                record = from_json(committed.line)
+            except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+                raise InputError(f"round {committed.round} of {method}: not a journal line ({error})") from error
             self.journal.add(method, committed.line)
             self.log.rows.append((*committed.row, committed.seconds))
             self.records[method].append(record)
@@ -129,16 +132,15 @@ class _Record:
         )
 
 
-class _Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
-    """The run was asked to stop."""
-
-
 @dataclass(frozen=True, slots=True)
 class Watch:
     """Who wants to know about a run, and where it is kept."""
 
     progress: Progress | None = None
     stop: Asked | None = None
+    """Whether to end after the round, when every method has done it."""
+    hurry: Asked | None = None
+    """Whether to give the round up: rounds of large models outlast anyone's patience."""
     store: Store | None = None
     go: bool = True
     """False: only take up what is stored."""
@@ -147,7 +149,7 @@ class Watch:
 def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[MethodRun]:
     seed = spec.seed + repeat
     task = build_task(spec, seed)
-    engine = Intermittent(InProcess(task, spec.workers), trace)
+    engine = Intermittent(InProcess(task, spec.workers, watch.hurry), trace)
     record = _Record(spec, seed, engine, task)
     methods = {m.name: build_coordinator(spec, m, seed) for m in spec.methods}
     first = task.init(stream(seed, "init"))
@@ -169,9 +171,9 @@ def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[Metho
         if watch.progress is not None:
             watch.progress(repeat * spec.rounds + done.round, method, record.log.last())
         if watch.stop is not None and method == last and watch.stop():
-            raise _Stopped
+            raise Stopped
 
-    with contextlib.suppress(_Stopped):
+    with contextlib.suppress(Stopped):
         if watch.go:
             run_side_by_side(methods, engine, spec.rounds, states=dict(now), observers=[record], after=after)
     return [record.run(name, state) for name, state in now.items()]
@@ -187,11 +189,14 @@ def ready(spec: Spec) -> Trace:
 def run_spec(spec: Spec, watch: Watch | None = None, trace: Trace | None = None) -> Results:
     """Carry out a spec. When it is asked to stop it ends after the round, and `complete` is False.
 
-    With a store every round is committed, and rounds that are there already are not done again. A repetition that was
-    cut short counts only if there is no whole one.
+    With a store every round is committed, and rounds that are there already are not done again; clients that were
+    erased do not come back. A repetition that was cut short counts only if there is no whole one.
     """
     watch = watch or Watch()
     trace = draw_trace(spec) if trace is None else trace
+    erased = frozenset[int]() if watch.store is None else watch.store.erased()
+    if erased:
+        trace = _without(trace, erased)
     runs: list[MethodRun] = []
     complete = True
     for repeat in range(spec.seeds):
@@ -204,16 +209,32 @@ def run_spec(spec: Spec, watch: Watch | None = None, trace: Trace | None = None)
     if watch.store is not None:
         watch.store.sweep()
     limit = frontier(trace.head(max(1, min(run.ledger.rounds for run in runs))), spec.cohort)
-    return Results(spec, trace, limit, runs, complete, versions())
+    return Results(spec, trace, limit, runs, complete, versions(), erased)
 
 
-def state_classes(store: Store, method: str) -> dict[str, type]:
-    """Which dataclasses the state of a stored method may hold, from the spec stored with it."""
+def _without(trace: Trace, clients: frozenset[int]) -> Trace:
+    """The same trace in which these clients are never there."""
+    kept = ~np.isin(trace.clients, sorted(clients))
+    starts = np.append(0, np.cumsum(kept))[trace.starts]
+    stays = None if trace.stays is None else trace.stays[kept]
+    return Trace(trace.num_clients, starts, trace.clients[kept], stays, trace.names)
+
+
+def fresh_state(store: Store, method: str, clients: int = 0) -> State:
+    """The first state of a stored method, without its model, from the spec stored with it; 0: for all its clients."""
     spec = parse(store.meta("spec") or "", f"{store.disk.root}: its spec")
     contender = next((m for m in spec.methods if m.name == method), None)
     if contender is None:
         raise InputError(f"{store.disk.root}: method {method!r} is not in the run's spec")
-    return classes_in(build_coordinator(spec, contender, spec.seed).init(spec.population.clients))
+    coordinator = build_coordinator(spec, contender, spec.seed)
+    if clients:  # a scheduler may be made for one number of clients
+        coordinator = replace(coordinator, scheduler=Uniform(), estimator=coordinator.availability)
+    return coordinator.init(clients or spec.population.clients)
+
+
+def state_classes(store: Store, method: str) -> dict[str, type]:
+    """Which dataclasses the state of a stored method may hold."""
+    return classes_in(fresh_state(store, method))
 
 
 def load_results(folder: str | Path, store: Store) -> Results:

@@ -153,7 +153,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Spec:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; `fedparity init {path}` writes a starter") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read as text ({reason}); give a spec file in UTF-8") from error
     return parse(text, str(path), overrides)
@@ -163,7 +163,7 @@ def parse(text: str, source: str, overrides: Sequence[str] = ()) -> Spec:
     """A spec from TOML text; `source` stands in messages."""
     try:
         values = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: not valid TOML: {error}") from error
     for override in overrides:
         _lay_over(values, override)
@@ -179,7 +179,7 @@ def _lay_over(values: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override!r} must be written key=value, for example population.clients=50")
     try:
         value = tomllib.loads(f"v = {text}")["v"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         value = text
     *parents, last = key.strip().split(".")
     for parent in parents:

@@ -38,7 +38,9 @@ class Disk:
         target = self.path(name)
         partial = target.with_name(target.name + PARTIAL)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.parent.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self.sync_folder(target.parent.parent)
             handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
             try:
                 for part in parts:

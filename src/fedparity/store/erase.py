@@ -10,27 +10,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedparity.errors import ConfigError
-from fedparity.ledger import NEVER, Ledger
-from fedparity.store.store import Store
+from fedparity.store.disk import Disk
+from fedparity.store.manifest import differences
+from fedparity.store.store import DamagedError, Store
+from fedparity.store.tree import classes_in
+
+Fresh: TypeAlias = Callable[[Store, str, int], Any]
+"""The first state of a stored method, for any number of clients (0: as many as it has)."""
 
 
-def erase(folder: str | Path, client: int, classes_of: Callable[[Store, str], dict[str, type]]) -> int:
+def erase(folder: str | Path, client: int, fresh_of: Fresh) -> int:
     """Erase one client; how many journal lines were rewritten."""
+    changed = differences(Disk(Path(folder)))
+    if changed:
+        raise DamagedError(f"{Path(folder) / changed[0]}: differs from what was written; restore it from a copy")
+    with Store.read(folder) as store:
+        for _, method in store.contenders():
+            most = fresh_of(store, method, 0).ledger.num_clients - 1
+            if not 0 <= client <= most:
+                raise ConfigError(f"client={client} must be between 0 and {most}")
     with Store.open(folder, create=False) as store:
         states: dict[tuple[int, str], Any] = {}
         for seed, method in store.contenders():
-            state: Any = store.load(seed, method, classes_of(store, method))
-            if not 0 <= client < state.ledger.num_clients:
-                raise ConfigError(f"client={client} must be between 0 and {state.ledger.num_clients - 1}")
-            _forget(state, client)
-            states[seed, method] = state
+            fresh = fresh_of(store, method, 0)
+            state: Any = store.load(seed, method, classes_in(fresh))
+            wider = fresh_of(store, method, fresh.ledger.num_clients + 1)
+            state.client_models.pop(client, None)
+            states[seed, method] = _without(state, fresh, wider, client)
         lines: dict[str, str] = {}
         for seed, method in states:
             for done in store.rounds(seed, method):
@@ -41,24 +54,30 @@ def erase(folder: str | Path, client: int, classes_of: Callable[[Store, str], di
         return len(lines)
 
 
-def _forget(state: Any, client: int) -> None:
-    """Reset the client's entry in every per-client array, and its models, as if it had never been seen."""
-    fresh = Ledger.empty(1)
-    for f in fields(fresh):
-        if f.name != "rounds":
-            getattr(state.ledger, f.name)[client] = getattr(fresh, f.name)[0]
-    state.client_models.pop(client, None)
-    for part in (state.estimator, state.utility, state.surrogate, state.weighting, state.scheduler):
-        for array in _per_client(part, state.ledger.num_clients):
-            array[client] = NEVER if array.dtype == np.int32 and array[client] < 0 else 0
+def _without(part: Any, fresh: Any, wider: Any, client: int) -> Any:
+    """A part of a state with the client's entries as they were at first.
 
-
-def _per_client(part: Any, num_clients: int) -> list[Any]:
+    An array has an entry for each client if it is longer for one client more; one that was not there at first is a list
+    of clients.
+    """
     if isinstance(part, np.ndarray):
-        return [part] if part.ndim and len(part) == num_clients else []
-    if hasattr(part, "__dataclass_fields__"):
-        return [a for f in fields(part) for a in _per_client(getattr(part, f.name), num_clients)]
-    return []
+        if not isinstance(fresh, np.ndarray):
+            return part[part != client]
+        if isinstance(wider, np.ndarray) and wider.shape[:1] != fresh.shape[:1]:
+            part[client] = fresh[client]
+        return part
+    if is_dataclass(part) and not isinstance(part, type):
+        new = {
+            f.name: _without(getattr(part, f.name), getattr(fresh, f.name, None), getattr(wider, f.name, None), client)
+            for f in fields(part)
+        }
+        return replace(part, **new)
+    if isinstance(part, (tuple, list)):
+        first, more = (
+            p if isinstance(p, (tuple, list)) and len(p) == len(part) else [None] * len(part) for p in (fresh, wider)
+        )
+        return type(part)(_without(*each, client=client) for each in zip(part, first, more, strict=True))
+    return part
 
 
 def redact(line: str, client: int) -> str:

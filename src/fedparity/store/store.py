@@ -19,8 +19,11 @@ import fcntl
 import hashlib
 import json
 import os
+import re
+import shutil
 import sqlite3
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -44,7 +47,10 @@ SNAPSHOT_EVERY = 50
 SMALL_STATE = 1 << 18
 """States of up to this many bytes are always stored whole."""
 DATABASE = "run.db"
-DTYPES = {"<f8": "F64", "<f4": "F32", "<i8": "I64", "<i4": "I32", "<i2": "I16", "<u2": "U16", "<u4": "U32", "|u1": "U8"}
+HIDDEN = re.compile(r"\.[^/]+\.[0-9a-f]{16}")
+"""Result files that were being written when a process died."""
+DTYPES = {"<f8": "F64", "<f4": "F32", "<f2": "F16", "<i8": "I64", "<i4": "I32", "<i2": "I16", "|i1": "I8"}
+DTYPES |= {"<u8": "U64", "<u4": "U32", "<u2": "U16", "|u1": "U8", "|b1": "BOOL"}
 """What states are made of, as safetensors calls it."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -114,6 +120,10 @@ class Store:
         self._lock = lock
         """None: opened for reading only."""
         self._last: dict[tuple[int, str], _Last] = {}
+        self._sound: set[str] = set()
+        """Array files that this process wrote or read whole: those it need not write again."""
+        self._suspect: set[str] = set()
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
         self.notices: list[str] = []
         """What was found damaged and left behind."""
 
@@ -154,11 +164,18 @@ class Store:
         path = disk.root / DATABASE
         if not path.exists():
             raise InputError(f"{folder}: no run here ({DATABASE} is missing); check the folder")
-        still = "" if path.with_name(f"{DATABASE}-wal").exists() else "&immutable=1"
+        copied = _copy_if_left_open(disk)
+        source = path if copied is None else Path(copied.name) / DATABASE
+        still = "" if source.with_name(f"{DATABASE}-wal").exists() else "&immutable=1"
         with _storage_errors(path):
-            connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{still}", uri=True, timeout=1.0)
-            store = cls(disk, connection, None)
+            connection = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro{still}", uri=True, timeout=1.0)
+        store = cls(disk, connection, None)
+        store._copy = copied
+        try:
             store._check_format()
+        except BaseException:
+            store.abandon()
+            raise
         return store
 
     def __enter__(self) -> Self:
@@ -172,10 +189,12 @@ class Store:
 
     def _prepare(self) -> None:
         with _storage_errors(self.disk.root / DATABASE):
+            known = self._db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone()
+            if known and self.meta("format") is not None:
+                self._check_format()
             self._db.executescript(SCHEMA)
             if self.meta("format") is None:
                 self.set_meta("format", str(FORMAT))
-            self._check_format()
         self.disk.remove(MANIFEST)
 
     def _check_format(self) -> None:
@@ -188,28 +207,35 @@ class Store:
     def abandon(self) -> None:
         """Let go of the run as a crash would: what is committed stays, and no manifest is written."""
         self._db.close()
+        if self._copy is not None:
+            self._copy.cleanup()
         if self._lock is not None:
             os.close(self._lock)
 
     def close(self) -> None:
         """Leave nothing behind but whole files, each with its digest in the manifest."""
         if self._lock is None:
-            self._db.close()
+            self.abandon()
             return
-        with _storage_errors(self.disk.root / DATABASE):
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._db.close()
         try:
+            with _storage_errors(self.disk.root / DATABASE):
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._db.close()
             write_manifest(self.disk)
         finally:
-            os.close(self._lock)
+            self.abandon()
 
     # -- facts about the run ------------------------------------------------------------------------------------------
 
     def meta(self, key: str) -> str | None:
         """A fact stored under `key`."""
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        row = next(self._rows("SELECT value FROM meta WHERE key = ?", (key,)), None)
         return None if row is None else str(row[0])
+
+    def _rows(self, query: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        with _storage_errors(self.disk.root / DATABASE):
+            for row in self._db.execute(query, values):  # noqa: UP028 - which would close a cursor of a closed database
+                yield row
 
     def set_meta(self, key: str, value: str) -> None:
         """Store a fact."""
@@ -236,7 +262,7 @@ class Store:
         shown = json.dumps(row)
         key = (seed, method, number)
         with _storage_errors(self.disk.root / DATABASE), _transaction(self._db):
-            checks = digest(line_sha256, chain, shown), digest(tree, packed, names, str(whole))
+            checks = _round_digest(key, line_sha256, chain, shown), _state_digest(key, whole, tree, packed, names)
             self._db.execute(
                 "INSERT INTO rounds VALUES (?,?,?,?,?,?,?,?)", (*key, line, line_sha256, chain, shown, checks[0])
             )
@@ -267,14 +293,16 @@ class Store:
                         small[f"{path}#to"] = array.reshape(-1)[where]
                     continue
             if array.nbytes < LARGE:
-                small[path] = np.ascontiguousarray(array)
-            else:
-                files[path] = self._write_array(array)
+                small[path] = np.asarray(array, order="C")
+                continue
+            files[path] = self._write_array(array)
+            if files[path] == last.files.get(path):
+                small[f"{path}#anew"] = np.empty(0)  # back at what the file holds: forget the changes since
         return small, files
 
     def _write_array(self, array: Any) -> str:
         """A large array as a safetensors file, hashed and written without a copy."""
-        whole = np.ascontiguousarray(array)
+        whole = np.asarray(array, order="C")
         kind = {"dtype": DTYPES[whole.dtype.str], "shape": whole.shape, "data_offsets": [0, whole.nbytes]}
         header = json.dumps({"array": kind}).encode()
         header += b" " * (-len(header) % 8)
@@ -283,8 +311,9 @@ class Store:
         body = whole.reshape(-1).view("u1").data
         h.update(body)
         sha256 = h.hexdigest()
-        if not self.disk.path(_file(sha256)).exists():
-            self.disk.write(_file(sha256), start, body)
+        if sha256 not in self._sound or not self.disk.path(_file(sha256)).exists():
+            self.disk.write(_file(sha256), start, body)  # one that was there already may be damaged
+            self._sound.add(sha256)
         return sha256
 
     def _remember(self, last: _Last, chain: str, arrays: Arrays, files: dict[str, str]) -> None:
@@ -300,17 +329,28 @@ class Store:
             del last.arrays[path]
         gone = set(last.older.values()) - set(last.files.values()) - set(files.values())
         last.round, last.chain, last.older, last.files = last.round + 1, chain, last.files, files
-        for name in gone - self._needed():
+        for name in gone - (self._needed() if gone else gone):
             self.disk.remove(_file(name))
 
     def _needed(self) -> set[str]:
-        return {name for last in self._last.values() for name in (*last.files.values(), *last.older.values())}
+        """The files of the last two states of every method, loaded by this process or not."""
+        found: set[str] = set()
+        for seed, method in self._rows("SELECT DISTINCT seed, method FROM states"):
+            last = self._last.get((seed, method))
+            if last is not None:
+                found |= {*last.files.values(), *last.older.values()}
+                continue
+            query = "SELECT files FROM states WHERE seed = ? AND method = ? ORDER BY round DESC LIMIT 2"
+            for (names,) in self._rows(query, (seed, method)):
+                found |= set(_names(names, f"{self.disk.root}: {method}, seed {seed}").values())
+        return found
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def contenders(self) -> list[tuple[int, str]]:
         """Every (seed, method) with a committed round."""
-        return [(int(s), str(m)) for s, m in self._db.execute("SELECT DISTINCT seed, method FROM rounds ORDER BY 1, 2")]
+        query = "SELECT DISTINCT seed, method FROM rounds UNION SELECT DISTINCT seed, method FROM states ORDER BY 1, 2"
+        return [(int(s), str(m)) for s, m in self._rows(query)]
 
     def rounds(self, seed: int, method: str) -> Iterator[Committed]:
         """Committed rounds, oldest first, each checked against its digest and the chain."""
@@ -319,36 +359,46 @@ class Store:
             " (seed, method, round) WHERE seed = ? AND method = ? ORDER BY round"
         )
         chain, redacted = GENESIS, self._redacted()
-        found_rows = self._db.execute(query, (seed, method))
+        found_rows = self._rows(query, (seed, method))
         for expected, (number, line, line_sha256, linked, row, check, seconds) in enumerate(found_rows):
             where = f"{self.disk.root}: {method}, seed {seed}, round {number}"
             found = hashlib.sha256(line.encode()).hexdigest()
             chain = link(chain, line_sha256)
-            if number != expected or linked != chain or check != digest(line_sha256, linked, row):
+            sealed = _round_digest((seed, method, number), line_sha256, linked, row)
+            if number != expected or linked != chain or check != sealed:
                 raise DamagedError(f"{where}: the chain is broken; restore run.db from a copy")
-            if found not in (line_sha256, redacted.get(f"{seed}/{method}/{number}")):
+            if found != redacted.get(f"{seed}/{method}/{number}", line_sha256):
                 raise DamagedError(f"{where}: the journal line was changed; restore run.db from a copy")
-            yield Committed(number, line, linked, json.loads(row), float(seconds or "nan"))
+            with _decoding(where):
+                committed = Committed(number, line, linked, list(json.loads(row)), float(seconds or "nan"))
+            yield committed
 
     def _redacted(self) -> dict[str, str]:
         """The digests of lines that an erasure rewrote, if the erasures themselves are intact."""
         found: dict[str, str] = {}
         chain = GENESIS
-        for client, lines, linked in self._db.execute("SELECT client, lines, chain FROM erasures ORDER BY number"):
+        for client, lines, linked in self._rows("SELECT client, lines, chain FROM erasures ORDER BY number"):
             chain = link(chain, digest(str(client), lines))
             if chain != linked:
                 raise DamagedError(f"{self.disk.root}: the list of erasures was changed; restore run.db from a copy")
-            found |= json.loads(lines)
+            found |= _names(lines, f"{self.disk.root}: erasures")
         return found
+
+    def erased(self) -> frozenset[int]:
+        """Clients that were erased."""
+        return frozenset(int(client) for (client,) in self._rows("SELECT client FROM erasures"))
 
     def load(self, seed: int, method: str, classes: dict[str, type]) -> Any | None:
         """The last state of a method, or None before its first round.
 
         A damaged last round is dropped and the one before it is returned; for reading only, it is an error.
         """
-        numbers = [r[0] for r in self._db.execute(
-            "SELECT round FROM states WHERE seed = ? AND method = ? ORDER BY round DESC LIMIT 2", (seed, method)
-        )]  # fmt: skip
+        query = "SELECT round FROM states WHERE seed = ? AND method = ? ORDER BY round DESC LIMIT 2"
+        numbers = [number for (number,) in self._rows(query, (seed, method))]
+        query = "SELECT max(round) FROM rounds WHERE seed = ? AND method = ?"
+        (end,) = next(self._rows(query, (seed, method)))
+        if end != (numbers[0] if numbers else None):
+            raise DamagedError(f"{self.disk.root}: {method}, seed {seed}: journal and checkpoints end at other rounds")
         trouble: FedparityError | None = None
         for number in numbers:
             try:
@@ -369,6 +419,24 @@ class Store:
 
     def _state_at(self, seed: int, method: str, number: int, classes: dict[str, type]) -> tuple[Any, _Last]:
         where = f"{self.disk.root}: {method}, seed {seed}, round {number}"
+        with _decoding(where):
+            tree, pieces, files, based_on = self._pieces(seed, method, number, where)
+            skeleton = json.loads(tree)
+            arrays = {path: self._assemble(path, pieces.get(path, []), files) for path in _paths(skeleton)}
+            state = rebuild(skeleton, arrays, classes)
+        query = "SELECT chain FROM rounds WHERE seed = ? AND method = ? AND round = ?"
+        row = next(self._rows(query, (seed, method, number)), None)
+        if row is None:
+            raise DamagedError(f"{where}: it is missing from the journal")
+        query = "SELECT files FROM states WHERE seed = ? AND method = ? AND round = ?"
+        before = next(self._rows(query, (seed, method, number - 1)), ("{}",))
+        held = {path: a if path.startswith("/client_models/") else a.copy() for path, a in arrays.items()}
+        return state, _Last(number + 1, str(row[0]), held, files, _names(before[0], where), based_on)
+
+    def _pieces(
+        self, seed: int, method: str, number: int, where: str
+    ) -> tuple[str, dict[str, list[Any]], dict[str, str], int]:
+        """What a state is put together from: its skeleton, small arrays and changes by path, files, the whole one."""
         query = (
             "SELECT round, whole, tree, small, files, digest FROM states"
             " WHERE seed = ?1 AND method = ?2 AND round <= ?3 AND round >="
@@ -377,35 +445,23 @@ class Store:
         )
         pieces: dict[str, list[Any]] = {}
         files: dict[str, str] = {}
-        older: dict[str, str] = {}
-        tree = ""
-        based_on = 0
-        for at, whole, tree, small, names, check in self._db.execute(query, (seed, method, number)):
+        tree, based_on = "", 0
+        for at, whole, tree, small, names, check in self._rows(query, (seed, method, number)):
             based_on = at if whole else based_on
-            if check != digest(tree, small, names, str(bool(whole))):
+            if check != _state_digest((seed, method, at), whole, tree, small, names):
                 raise DamagedError(f"{where}: its checkpoint was changed")
-            older, files = files, json.loads(names)
-            for path, sha256 in files.items():
-                if older.get(path) != sha256:
-                    pieces[path] = []
-            for path, array in sorted(_unpack(small, where).items()):
+            older, files = files, _names(names, where)
+            pieces |= {path: [] for path, sha256 in files.items() if older.get(path) != sha256}
+            changed = _unpack(small, where)
+            for path, array in sorted(changed.items()):
                 base, _, kind = path.partition("#")
                 if kind == "at":
-                    pieces.setdefault(base, []).append((array, _unpack_one(small, f"{base}#to", where)))
-                elif not kind:
-                    pieces[base] = [array]
+                    pieces.setdefault(base, []).append((array, changed[f"{base}#to"]))
+                elif kind != "to":
+                    pieces[base] = [] if kind else [array]
         if not tree:
             raise DamagedError(f"{where}: its checkpoint is missing")
-        skeleton = json.loads(tree)
-        arrays = {path: self._assemble(path, pieces.get(path, []), files) for path in _paths(skeleton)}
-        state = rebuild(skeleton, arrays, classes)
-        row = self._db.execute(
-            "SELECT chain FROM rounds WHERE seed = ? AND method = ? AND round = ?", (seed, method, number)
-        ).fetchone()
-        if row is None:
-            raise DamagedError(f"{where}: it is missing from the journal")
-        held = {path: a if path.startswith("/client_models/") else a.copy() for path, a in arrays.items()}
-        return state, _Last(number + 1, str(row[0]), held, files, older, based_on)
+        return tree, pieces, files, based_on
 
     def _assemble(self, path: str, pieces: list[Any], files: dict[str, str]) -> Any:
         changes = list(pieces)
@@ -424,7 +480,21 @@ class Store:
         data = self.disk.read(_file(sha256))
         if hashlib.sha256(data).hexdigest() != sha256:
             raise DamagedError(f"{self.disk.path(_file(sha256))}: differs from what was written")
+        self._sound.add(sha256)
         return _unpack_one(data, "array", _file(sha256))
+
+    def broken_states(self) -> Iterator[str]:
+        """What is wrong with stored states, also with those that the last one does not need."""
+        query = "SELECT seed, method, round, whole, tree, small, files, digest FROM states ORDER BY 1, 2, 3"
+        before: tuple[Any, ...] = ()
+        for seed, method, number, whole, tree, small, names, check in self._rows(query):
+            where = f"{self.disk.root}: {method}, seed {seed}, round {number}"
+            if check != _state_digest((seed, method, number), whole, tree, small, names):
+                yield f"{where}: its checkpoint was changed"
+            follows = before == (seed, method, number - 1)
+            if not follows and (before[:2] == (seed, method) or not whole):
+                yield f"{where}: the checkpoint before it is missing"
+            before = (seed, method, number)
 
     def _drop_after(self, seed: int, method: str, number: int) -> None:
         with _storage_errors(self.disk.root / DATABASE), _transaction(self._db):
@@ -456,8 +526,9 @@ class Store:
                     json.dumps(files, sort_keys=True),
                 )
                 self._db.execute("DELETE FROM states WHERE seed = ? AND method = ?", (seed_, method_))
-                row = (seed_, method_, state.round - 1, 1, tree, packed, names, digest(tree, packed, names, "True"))
-                self._db.execute("INSERT INTO states VALUES (?,?,?,?,?,?,?,?)", row)
+                key_ = (seed_, method_, state.round - 1)
+                check = _state_digest(key_, 1, tree, packed, names)
+                self._db.execute("INSERT INTO states VALUES (?,?,?,?,?,?,?,?)", (*key_, 1, tree, packed, names, check))
                 last = self._last[seed_, method_]
                 last.arrays, last.files, last.older = {p: x.copy() for p, x in arrays.items()}, files, {}
         with _storage_errors(self.disk.root / DATABASE):
@@ -475,12 +546,68 @@ class Store:
         self._last.clear()
         self.sweep()
 
+    def distrust(self, names: Iterable[str]) -> None:
+        """Array files that differ from the manifest: said aloud, and swept unless they are written or read whole."""
+        self._suspect |= set(names)
+        self.notices += [f"{self.disk.path(name)}: differs from what was written" for name in names]
+
     def sweep(self) -> None:
         """Remove files that nothing refers to: leftovers of a round that never committed."""
+        if self._lock is None:
+            return
         needed = {_file(name) for name in self._needed()}
         for name in self.disk.names():
-            if name.endswith(PARTIAL) or (name.startswith("arrays/") and name not in needed):
+            left = name.endswith(PARTIAL) or HIDDEN.fullmatch(name)
+            if left or (name.startswith("arrays/") and name not in needed):
                 self.disk.remove(name)
+        for name in self._suspect - {_file(sha256) for sha256 in self._sound}:
+            self.disk.remove(name)
+        self._suspect.clear()
+
+
+def _copy_if_left_open(disk: Disk) -> tempfile.TemporaryDirectory[str] | None:
+    """The database in a folder of its own if a process that died left its log behind: reading it would write."""
+    if not disk.path(f"{DATABASE}-wal").exists():
+        return None
+    with contextlib.ExitStack() as stack:
+        try:
+            lock = os.open(disk.root / LOCK, os.O_RDONLY)
+            stack.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return None  # somebody is writing: read along
+        folder = tempfile.TemporaryDirectory(prefix="fedparity-")
+        try:
+            for name in (DATABASE, f"{DATABASE}-wal"):
+                shutil.copy(disk.path(name), folder.name)
+        except OSError as error:
+            folder.cleanup()
+            raise InputError(f"{disk.root}: cannot be read ({error.strerror})") from error
+    return folder
+
+
+def _round_digest(key: tuple[int, str, int], line_sha256: str, chain: str, row: str) -> str:
+    return digest(*map(str, key), line_sha256, chain, row)
+
+
+def _state_digest(key: tuple[int, str, int], whole: int, tree: str, small: bytes, names: str) -> str:
+    return digest(*map(str, (*key, int(whole))), tree, small, names)
+
+
+@contextlib.contextmanager
+def _decoding(where: str) -> Iterator[None]:
+    """What a file with right digests but senseless content raises, as one error."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise DamagedError(f"{where}: makes no sense ({type(error).__name__}: {error})") from error
+
+
+def _names(text: str, where: str) -> dict[str, str]:
+    with _decoding(where):
+        return {str(key): str(value) for key, value in json.loads(text).items()}
 
 
 def _file(sha256: str) -> str:

@@ -39,16 +39,33 @@ def verify(folder: str | Path, classes_of: Callable[[Store, str], dict[str, type
     problems = [f"{name}: differs from what was written, or is not in the manifest" for name in changed or []]
     if "run.db" in (changed or []):
         return Verdict(0, tuple(problems), closed=True)
+    problems += [name for name in _misnamed(disk) if name not in (changed or [])]
     rounds = 0
     with Store.read(folder) as store:
-        for seed, method in store.contenders():
+        try:
+            problems += store.broken_states()
+            contenders = store.contenders()
+        except FedparityError as error:
+            return Verdict(0, (*problems, str(error)), closed=changed is not None)
+        for seed, method in contenders:
             try:
                 lines = [c.line for c in store.rounds(seed, method)]
                 rounds += len(lines)
                 problems += _state_problems(store, seed, method, lines, classes_of(store, method))
             except FedparityError as error:
                 problems.append(str(error))
-    return Verdict(rounds, tuple(problems), closed=changed is not None)
+            except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+                problems.append(f"{folder}: {method}, seed {seed}: makes no sense ({type(error).__name__}: {error})")
+    return Verdict(rounds, tuple(dict.fromkeys(problems)), closed=changed is not None)
+
+
+def _misnamed(disk: Disk) -> Iterator[str]:
+    """Array files that are not what their names say, with or without a manifest."""
+    for name in disk.names():
+        if name.startswith("arrays/") and name.endswith(".safetensors"):
+            sha256 = name.removeprefix("arrays/").removesuffix(".safetensors")
+            if hashlib.sha256(disk.read(name)).hexdigest() != sha256:
+                yield f"{name}: differs from what was written"
 
 
 def _state_problems(store: Store, seed: int, method: str, lines: list[str], classes: dict[str, type]) -> Iterator[str]:

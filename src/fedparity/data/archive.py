@@ -1,0 +1,67 @@
+"""Reading a .tgz from elsewhere: known members into memory, nothing onto disk, and no more than expected.
+
+Members are named in full by whoever asks, so no name in the archive decides where anything goes. Links, sparse files
+and repeats are refused, sizes are checked before reading, and the unpacked stream as a whole is bounded.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from fedparity.data.layout import NotThatError
+
+SLACK = 64 * 2**20
+"""Bytes that an archive may unpack to besides what is asked for."""
+
+
+class _Bounded:
+    """A stream that refuses to give more than a number of bytes."""
+
+    def __init__(self, file: gzip.GzipFile, most: int) -> None:
+        self._file, self._left = file, most
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(min(size, self._left + 1))
+        self._left -= len(data)
+        if self._left < 0:
+            raise NotThatError("unpacks to more than it should")
+        return data
+
+
+def read_tgz(path: Path, wanted: Mapping[str, int]) -> dict[str, bytes]:
+    """The wanted members (name -> most bytes), all of them."""
+    found: dict[str, bytes] = {}
+    try:
+        with gzip.open(path, "rb") as packed:
+            stream = _Bounded(packed, sum(wanted.values()) + SLACK)
+            with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
+                for member in archive:
+                    if member.name in wanted:
+                        most = -1 if member.name in found else wanted[member.name]
+                        found[member.name] = _read(archive, member, most)
+    except NotThatError:
+        raise
+    except Exception as error:
+        # tarfile and gzip meet damage with TarError, EOFError, OSError, zlib.error, ValueError, OverflowError, ...
+        raise NotThatError(f"not a whole archive ({str(error) or type(error).__name__})") from error
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise NotThatError(f"no {missing[0]} in it")
+    return found
+
+
+def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, most: int) -> bytes:
+    if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE} or member.issparse():
+        raise NotThatError(f"{member.name} is no plain file")
+    if most < 0:
+        raise NotThatError(f"two members called {member.name}")
+    if member.size > most:
+        raise NotThatError(f"{member.name} has {member.size} bytes, at most {most} expected")
+    file = archive.extractfile(member)
+    data = b"" if file is None else file.read()
+    if len(data) != member.size:
+        raise NotThatError(f"{member.name} ends early")
+    return data

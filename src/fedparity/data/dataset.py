@@ -1,0 +1,57 @@
+"""What a data set is, wherever it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Images: TypeAlias = NDArray[np.uint8]
+Labels: TypeAlias = NDArray[np.int64]
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done and how much there is (0: not known)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrays:
+    """Images and labels, as they are stored."""
+
+    x_train: Images
+    y_train: Images
+    x_test: Images
+    y_test: Images
+
+    def parts(self) -> dict[str, Images]:
+        """By name."""
+        return {name: getattr(self, name) for name in ("x_train", "y_train", "x_test", "y_test")}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataSet:
+    """Images (N x H x W or N x H x W x C, uint8, perhaps memory-mapped) and labels, split into train and test."""
+
+    name: str
+    x_train: Images
+    y_train: Labels
+    x_test: Images
+    y_test: Labels
+    classes: int
+    """Labels are 0 .. classes - 1."""
+    source: str
+    """Where it came from: a folder, an address, a package or a file."""
+    digests: Mapping[str, str]
+    """Of the official files it is made of (SHA-1 for CIFAR-10, else SHA-256), by their names."""
+    path: Path
+    """The folder or file it is read from."""
+    peak: int = 255
+    """The value of a full pixel."""
+    groups: Labels | None = None
+    """Who each training image belongs to, if the file says so."""
+
+
+def silent(_what: str, _done: int, _total: int) -> None:
+    """No progress is shown."""

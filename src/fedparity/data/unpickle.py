@@ -1,0 +1,317 @@
+"""Reading a pickle without unpickling: opcodes are interpreted here, and nothing they name is imported or called.
+
+A pickle is a program. `pickletools.genops` only reads it; a small stack machine then carries out the opcodes that build
+plain values (None, bool, int, float, str, bytes, list, tuple, dict) and refuses every other one. The few names in
+`CALLS` are understood symbolically, so that NumPy arrays come out as `RawArray`: their shape, type and bytes.
+
+    numpy._reconstruct(ndarray, (0,), b'b')         an empty RawArray; BUILD then fills it
+    numpy.dtype('u1', ...)                          the text 'u1'; BUILD then adds the byte order
+    _codecs.encode('text', 'latin1')                bytes, as Python 3 writes them for Python 2
+
+Strings that Python 2 wrote come out as bytes. A key of a dict is a str, bytes or int, so that nothing nested is hashed.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickletools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedparity.errors import InputError
+
+MOST_OPCODES = 2_000_000
+_DTYPE = re.compile(r"(?:[|<>=]?[iu][1248]|[|<>=]?f[248]|[|<>=]?b1)")
+
+
+class _RefusedError(Exception):
+    """Why a pickle is not read."""
+
+
+@dataclass(slots=True, eq=False)
+class RawArray:
+    """A NumPy array as a pickle describes it: checked numbers, not yet an array."""
+
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    data: bytes = b""
+
+    def array(self) -> NDArray[Any]:
+        """The array itself, read-only."""
+        return np.frombuffer(self.data, dtype=np.dtype(self.dtype)).reshape(self.shape)
+
+
+@dataclass(slots=True, eq=False)
+class _Dtype:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A module and a name in it: a word, never looked up."""
+
+    text: str
+
+
+class _Mark:
+    """Where a list, tuple or dict starts on the stack."""
+
+
+_MARK = _Mark()
+
+
+def read_pickle(data: bytes, label: str, most: int = MOST_OPCODES) -> object:
+    """The plain value that a pickle describes; `label` is what messages call the file."""
+    machine = _Machine()
+    place = 0
+    try:
+        for count, (opcode, argument, position) in enumerate(pickletools.genops(io.BytesIO(data))):
+            place = position or 0
+            if count >= most:
+                raise _RefusedError(f"more than {most} opcodes")  # noqa: TRY301 - one place says where it was
+            if opcode.name == "STOP":
+                return machine.pop()
+            machine.do(opcode.name, argument)
+    except _RefusedError as error:
+        raise InputError(f"{label}: byte {place}: {error}; only plain values and arrays are read") from error
+    except Exception as error:
+        # genops meets hostile bytes with whatever its decoders raise: ValueError, UnicodeDecodeError, struct.error, ...
+        raise InputError(f"{label}: byte {place}: not a pickle ({error}); fetch the file again") from error
+    raise InputError(f"{label}: not a pickle (no end); fetch the file again")
+
+
+class _Machine:
+    """The stack and the memo."""
+
+    def __init__(self) -> None:
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def do(self, name: str, argument: Any) -> None:
+        """Carry out one opcode."""
+        if name in _PUSH:
+            self._stack.append(_PUSH[name](argument))
+        elif name in _OPCODES:
+            _OPCODES[name](self, argument)
+        elif name not in {"PROTO", "FRAME"}:
+            raise _RefusedError(f"opcode {name}")
+
+    def pop(self) -> Any:
+        """The top of the stack."""
+        if not self._stack or self._stack[-1] is _MARK:
+            raise _RefusedError("an empty stack")
+        return self._stack.pop()
+
+    def _since_mark(self) -> list[Any]:
+        for i in range(len(self._stack) - 1, -1, -1):
+            if self._stack[i] is _MARK:
+                found = self._stack[i + 1 :]
+                del self._stack[i:]
+                return found
+        raise _RefusedError("no mark on the stack")
+
+    def _top(self, kind: type) -> Any:
+        if not self._stack or not isinstance(self._stack[-1], kind):
+            raise _RefusedError(f"no {kind.__name__.lstrip('_')} to add to")
+        return self._stack[-1]
+
+    def mark(self, _: Any) -> None:
+        """Start of a list, tuple or dict."""
+        self._stack.append(_MARK)
+
+    def put(self, argument: Any) -> None:
+        """Remember the top of the stack under a number; None: the next one."""
+        value = self.pop()
+        self._stack.append(value)
+        self._memo[len(self._memo) if argument is None else argument] = value
+
+    def get(self, argument: Any) -> None:
+        """What was remembered."""
+        if argument not in self._memo:
+            raise _RefusedError(f"memo {argument} was never set")
+        self._stack.append(self._memo[argument])
+
+    def tuple_(self, argument: Any) -> None:
+        """A tuple of all since the mark."""
+        self._stack.append(tuple(self._since_mark()))
+
+    def tuple_of(self, size: int) -> None:
+        """A tuple of the last few."""
+        items = [self.pop() for _ in range(size)]
+        self._stack.append(tuple(reversed(items)))
+
+    def list_(self, _: Any) -> None:
+        """A list of all since the mark."""
+        self._stack.append(self._since_mark())
+
+    def dict_(self, _: Any) -> None:
+        """A dict of all since the mark."""
+        items = self._since_mark()
+        self._stack.append({})
+        self._add(items)
+
+    def append(self, _: Any) -> None:
+        """One more item of a list."""
+        value = self.pop()
+        self._top(list).append(value)
+
+    def appends(self, _: Any) -> None:
+        """More items of a list."""
+        items = self._since_mark()
+        self._top(list).extend(items)
+
+    def setitem(self, _: Any) -> None:
+        """One more entry of a dict."""
+        value = self.pop()
+        self._add([self.pop(), value])
+
+    def setitems(self, _: Any) -> None:
+        """More entries of a dict."""
+        self._add(self._since_mark())
+
+    def _add(self, items: list[Any]) -> None:
+        target = self._top(dict)
+        if len(items) % 2:
+            raise _RefusedError("a key without a value")
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            if not isinstance(key, str | bytes | int):
+                raise _RefusedError("a key that is no str, bytes or int")
+            target[key] = value
+
+    def drop(self, _: Any) -> None:
+        """Forget the top of the stack."""
+        self.pop()
+
+    def global_(self, argument: Any) -> None:
+        """A name, as words."""
+        self._name(str(argument).replace(" ", "."))
+
+    def stack_global(self, _: Any) -> None:
+        """A name whose words are on the stack."""
+        name, module = self.pop(), self.pop()
+        self._name(f"{module}.{name}" if isinstance(name, str) and isinstance(module, str) else "")
+
+    def _name(self, text: str) -> None:
+        known = text.replace("numpy._core.", "numpy.core.")
+        if known not in CALLS and known != "numpy.ndarray":
+            raise _RefusedError(f"the name {text[:60]!r}, which would run code")
+        self._stack.append(_Name(known))
+
+    def reduce(self, _: Any) -> None:
+        """What a call of a known name would give."""
+        arguments, name = self.pop(), self.pop()
+        if not (isinstance(name, _Name) and name.text in CALLS and isinstance(arguments, tuple)):
+            raise _RefusedError("a call, which would run code")
+        self._stack.append(CALLS[name.text](*arguments[:3]) if arguments else _no_call())
+
+    def build(self, _: Any) -> None:
+        """Fill an array or a dtype."""
+        state = self.pop()
+        target = self.pop()
+        self._stack.append(target)
+        if isinstance(target, _Dtype):
+            _fill_dtype(target, state)
+        elif isinstance(target, RawArray):
+            _fill_array(target, state)
+        else:
+            raise _RefusedError("a state for something that is no array")
+
+
+def _no_call(*_: Any) -> Any:
+    raise _RefusedError("a call with unknown arguments")
+
+
+def _reconstruct(kind: Any, *_: Any) -> RawArray:
+    return RawArray() if kind == _Name("numpy.ndarray") else _no_call()
+
+
+def _dtype(text: Any, *_: Any) -> _Dtype:
+    word = text.decode("latin-1") if isinstance(text, bytes) else text
+    if not (isinstance(word, str) and _DTYPE.fullmatch(word)):
+        raise _RefusedError(f"the type {str(word)[:40]!r}" if isinstance(word, str) else "an unknown type")
+    return _Dtype(word)
+
+
+def _encode(text: Any, coding: Any = None, *_: Any) -> bytes:
+    word = coding.decode("latin-1") if isinstance(coding, bytes) else coding
+    if not isinstance(text, str) or word not in {"latin1", "latin-1"}:
+        return bytes(_no_call())
+    return text.encode("latin-1")
+
+
+def _fill_dtype(target: _Dtype, state: Any) -> None:
+    order = state[1] if isinstance(state, tuple) and len(state) >= 2 else None
+    order = order.decode("latin-1") if isinstance(order, bytes) else order
+    if not (isinstance(order, str) and order in {"|", "<", ">", "="}):
+        raise _RefusedError("a type with unknown byte order")
+    target.text = order + target.text.lstrip("|<>=")
+
+
+def _fill_array(target: RawArray, state: Any) -> None:
+    if not (isinstance(state, tuple) and len(state) == 5):
+        raise _RefusedError("an array with unknown state")
+    _, shape, kind, fortran, data = state
+    whole = isinstance(shape, tuple) and len(shape) <= 8 and all(type(n) is int and 0 <= n < 2**40 for n in shape)
+    if not (whole and isinstance(kind, _Dtype) and isinstance(data, bytes)):
+        raise _RefusedError("an array whose shape, type or bytes are not plain")
+    if fortran and len(shape) > 1:
+        raise _RefusedError("an array stored by columns")
+    if math.prod(shape) * np.dtype(kind.text).itemsize != len(data):
+        raise _RefusedError(f"an array of shape {shape} with {len(data)} bytes")
+    target.shape, target.dtype, target.data = shape, kind.text, data
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "numpy.core.multiarray._reconstruct": _reconstruct,
+    "numpy.dtype": _dtype,
+    "_codecs.encode": _encode,
+}
+"""The names that are understood."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _latin(value: str) -> bytes:
+    return value.encode("latin-1")
+
+
+_PUSH: dict[str, Callable[[Any], Any]] = {
+    "NONE": lambda _: None,
+    "NEWTRUE": lambda _: True,
+    "NEWFALSE": lambda _: False,
+    "EMPTY_LIST": lambda _: [],
+    "EMPTY_DICT": lambda _: {},
+    "EMPTY_TUPLE": lambda _: (),
+    **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"), _same),
+    **dict.fromkeys(("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), _same),
+    **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"), _same),
+    **dict.fromkeys(("STRING", "BINSTRING", "SHORT_BINSTRING"), _latin),
+}
+_OPCODES: dict[str, Callable[[_Machine, Any], None]] = {
+    "MARK": _Machine.mark,
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), _Machine.put),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _Machine.get),
+    "TUPLE": _Machine.tuple_,
+    "TUPLE1": lambda m, _: m.tuple_of(1),
+    "TUPLE2": lambda m, _: m.tuple_of(2),
+    "TUPLE3": lambda m, _: m.tuple_of(3),
+    "LIST": _Machine.list_,
+    "DICT": _Machine.dict_,
+    "APPEND": _Machine.append,
+    "APPENDS": _Machine.appends,
+    "SETITEM": _Machine.setitem,
+    "SETITEMS": _Machine.setitems,
+    "POP": _Machine.drop,
+    "GLOBAL": _Machine.global_,
+    "STACK_GLOBAL": _Machine.stack_global,
+    "REDUCE": _Machine.reduce,
+    "BUILD": _Machine.build,
+}

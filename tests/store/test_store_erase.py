@@ -1,0 +1,312 @@
+"""Erasing a client: nothing the run knows about it is left, and the chain can still be verified."""
+
+import contextlib
+import json
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+from stored_runs import THREE, contents, heads, run_into, sha256, spec_of, unpacked
+
+from fedparity import ESTIMATORS, SCHEDULERS, UTILITIES, WEIGHTINGS, Ledger, Trace, save_trace
+from fedparity.errors import ConfigError, FedparityError, InputError
+from fedparity.experiment.export import export
+from fedparity.experiment.runner import fresh_state, load_results, state_classes
+from fedparity.journal import from_json
+from fedparity.store import DamagedError, Store, erase, verify
+from fedparity.store import store as store_module
+from fedparity.store.erase import redact
+
+CLIENTS = 8
+"""As many as a forecast has bins: an array of that length need not have an entry for each client."""
+
+
+def names_of(line):
+    """Every client a journal line speaks of."""
+    f = json.loads(line)
+    ids = [*f["available"], *f["selected"], *f["completed"], *f["rows"]["client"], *f["surrogate"]["client"]]
+    return set(ids) | {client for client, _ in f["failed"]}
+
+
+def lines_of(folder):
+    with Store.read(folder) as store:
+        return {key: [c.line for c in store.rounds(*key)] for key in store.contenders()}
+
+
+def states_of(folder):
+    with Store.read(folder) as store:
+        return {key: store.load(*key, state_classes(store, key[1])) for key in store.contenders()}
+
+
+@pytest.fixture
+def files_for_some(monkeypatch):
+    for name, value in (("LARGE", 24), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 4)):
+        monkeypatch.setattr(store_module, name, value)
+
+
+@pytest.fixture
+def spec():
+    return spec_of("rounds=12", f"population.clients={CLIENTS}", "population.availability=bernoulli:low=.5,high=.9")
+
+
+@pytest.fixture
+def folder(tmp_path, spec, files_for_some):  # noqa: ARG001 - a fixture for what it does
+    run_into(tmp_path / "run", spec, save=True)
+    return tmp_path / "run"
+
+
+def client_of(folder):
+    """One that took part in every method, has models and is stood in for."""
+    states = states_of(folder).values()
+    served = np.all([s.ledger.completed > 0 for s in states], axis=0)
+    stood_in = np.any([s.ledger.surrogate_utility > 0 for s in states], axis=0)
+    return int(np.flatnonzero(served & stood_in)[0])
+
+
+def test_nothing_of_the_client_is_left(folder):
+    client = client_of(folder)
+    before, files = states_of(folder), contents(folder)
+    held = [s.client_models[client] for (_, m), s in before.items() if m == "cup_authors"]
+    assert len(held) == 1
+    mine = [name for name, data in files.items() if name.startswith("arrays/") and held[0].tobytes() in data]
+    assert len(mine) == 1
+    spoke = sum(client in names_of(line) for lines in lines_of(folder).values() for line in lines)
+    assert spoke > 20
+
+    assert erase(folder, client, fresh_state) == spoke
+
+    assert not any(client in names_of(line) for lines in lines_of(folder).values() for line in lines)
+    fresh = Ledger.empty(1)
+    for (_, method), state in states_of(folder).items():
+        for name in ("online", "selected", "completed", "failed", "utility", "surrogate_utility", "loss"):
+            assert getattr(state.ledger, name)[client].tobytes() == getattr(fresh, name)[0].tobytes(), name
+        for name in ("last_online", "last_selected", "last_completed"):
+            assert getattr(state.ledger, name)[client] == -1
+        assert client not in state.client_models
+        if method == "parity_surrogate":
+            assert state.surrogate[client] == 0
+            assert state.estimator.online[client] == 0
+            assert state.estimator.last[client] == -2
+            assert not state.estimator.day[client].any()
+    now = contents(folder)
+    assert not any(held[0].tobytes() in data for data in now.values())
+    assert mine[0] not in now
+    assert not any(name.endswith("-wal") for name in now)
+
+
+def test_what_others_have_stays(folder):
+    client = client_of(folder)
+    before = states_of(folder)
+    erase(folder, client, fresh_state)
+    others = np.arange(CLIENTS) != client
+    for key, after in states_of(folder).items():
+        old = before[key]
+        assert after.params.tobytes() == old.params.tobytes()
+        assert after.round == old.round
+        for name in ("online", "selected", "utility", "surrogate_utility", "loss"):
+            assert getattr(after.ledger, name)[others].tobytes() == getattr(old.ledger, name)[others].tobytes()
+        assert {k: m.tobytes() for k, m in after.client_models.items()} == {
+            k: m.tobytes() for k, m in old.client_models.items() if k != client
+        }
+        if key[1] == "parity_surrogate":
+            assert after.estimator.visits.tobytes() == old.estimator.visits.tobytes()
+            assert after.estimator.exposure.tobytes() == old.estimator.exposure.tobytes()
+            assert after.estimator.day[others].tobytes() == old.estimator.day[others].tobytes()
+
+
+def test_the_chain_stays_and_verifies(folder, spec):
+    client = client_of(folder)
+    with Store.read(folder) as store:
+        before = heads(load_results(folder, store))
+        chains = {key: [c.chain for c in store.rounds(*key)] for key in store.contenders()}
+    erase(folder, client, fresh_state)
+    verdict = verify(folder, state_classes)
+    assert (verdict.ok, verdict.closed, verdict.rounds) == (True, True, 12 * len(THREE))
+    with Store.read(folder) as store:
+        assert {key: [c.chain for c in store.rounds(*key)] for key in store.contenders()} == chains
+        assert store.erased() == {client}
+    assert {(seed, method): chain[-1] for (seed, method), chain in chains.items()} == before
+    run_into(folder, spec, resume=True)  # there is nothing to do, and nothing to complain about
+    assert verify(folder, state_classes).ok
+
+
+def test_exports_do_not_contain_it(tmp_path, spec, files_for_some):  # noqa: ARG001 - a fixture for what it does
+    names = tuple(f"phone-{c}" for c in "abcdefgh")
+    rng = np.random.default_rng(3)
+    rounds = [np.flatnonzero(rng.random(CLIENTS) < 0.7) for _ in range(12)]
+    save_trace(Trace.from_rounds(CLIENTS, rounds, names=names), tmp_path / "trace.csv")
+    named = spec.model_copy(
+        update={"population": spec.population.model_copy(update={"availability": str(tmp_path / "trace.csv")})}
+    )
+    folder = tmp_path / "run"
+    run_into(folder, named)
+    for gone in (False, True):
+        if gone:
+            erase(folder, 3, fresh_state)
+        with Store.read(folder) as store:
+            results = load_results(folder, store)
+        (tmp_path / f"saved{gone}").mkdir()
+        results.save(tmp_path / f"saved{gone}")
+        for form in ("csv", "jsonl", "parquet"):
+            export(results, tmp_path / f"{form}{gone}", form)
+            found = unpacked(tmp_path / f"{form}{gone}")
+            assert (b"phone-d" in found) != gone, form
+            assert b"phone-c" in found
+        assert (b"phone-d" in unpacked(tmp_path / f"saved{gone}")) != gone
+
+
+def test_a_line_edited_after_an_erasure_is_found(folder):
+    client = client_of(folder)
+    old = lines_of(folder)[0, "uniform"]
+    erase(folder, client, fresh_state)
+    (folder / "manifest.json").unlink()
+    intact = (folder / "run.db").read_bytes()
+    at = next(n for n, line in enumerate(old) if client in names_of(line))
+    for line in (old[at], redact(old[at], client).replace('"wasted":0', '"wasted":1'), "{}"):
+        with contextlib.closing(sqlite3.connect(folder / "run.db")) as db, db:
+            db.execute("UPDATE rounds SET line = ? WHERE method = 'uniform' AND round = ?", (line, at))
+        verdict = verify(folder, state_classes)
+        assert any("the journal line was changed" in problem for problem in verdict.problems)
+        (folder / "run.db").write_bytes(intact)
+    assert verify(folder, state_classes).ok
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE erasures SET client = client + 1",
+        "UPDATE erasures SET lines = '{}'",
+        "UPDATE erasures SET chain = upper(chain)",
+        "DELETE FROM erasures",
+    ],
+)
+def test_an_edited_list_of_erasures_is_found(folder, statement):
+    erase(folder, client_of(folder), fresh_state)
+    (folder / "manifest.json").unlink()
+    with contextlib.closing(sqlite3.connect(folder / "run.db")) as db, db:
+        db.execute(statement)
+    assert not verify(folder, state_classes).ok
+
+
+def test_twice_and_two_clients(folder):
+    client = client_of(folder)
+    assert erase(folder, client, fresh_state) > 0
+    assert erase(folder, client, fresh_state) == 0
+    assert verify(folder, state_classes).ok
+    other = (client + 1) % CLIENTS
+    assert erase(folder, other, fresh_state) > 0
+    assert verify(folder, state_classes).ok
+    spoken = set().union(*(names_of(line) for lines in lines_of(folder).values() for line in lines))
+    assert not spoken & {client, other}
+    assert len(spoken) == CLIENTS - 2
+
+
+@pytest.mark.parametrize("client", [-1, CLIENTS, 10**9])
+def test_an_unknown_client_is_refused_and_nothing_changes(folder, client):
+    before = contents(folder)
+    with pytest.raises(ConfigError, match=f"client={client} must be between 0 and {CLIENTS - 1}"):
+        erase(folder, client, fresh_state)
+    assert contents(folder) == before
+
+
+def test_no_run_and_a_damaged_run_are_refused(folder, tmp_path):
+    with pytest.raises(InputError, match="no run here"):
+        erase(tmp_path / "nothing", 0, fresh_state)
+    (folder / "clients.csv").write_text("changed")
+    before = contents(folder)
+    with pytest.raises(DamagedError, match=r"clients\.csv: differs from what was written"):
+        erase(folder, 0, fresh_state)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("estimator", name) for name in ESTIMATORS]
+    + [("estimator", "window:window=4"), ("scheduler", "parity:quota=1.5,window=4"), ("scheduler", "reactive")]
+    + [("scheduler", f"reactive:alpha={'/'.join(['1'] * CLIENTS)}")]
+    + [("scheduler", name) for name in SCHEDULERS if name not in {"fixed", "reactive"}]
+    + [("weighting", name) for name in WEIGHTINGS],
+)
+def test_every_component_forgets_and_goes_on(tmp_path, files_for_some, key, text):  # noqa: ARG001 - for what it does
+    entry = {"scheduler": "uniform", "mixing": "0.5"} | {key: text}
+    given = ", ".join(f"{k}={v}" if k == "mixing" else f'{k}="{v}"' for k, v in entry.items())
+    spec = spec_of(
+        "rounds=14",
+        f"population.clients={CLIENTS}",
+        "population.availability=bernoulli:low=.5,high=.9",
+        f'methods=[{{name="mine", {given}}}]',
+    )
+    run_into(tmp_path / "run", spec, rounds=7)
+    erase(tmp_path / "run", 2, fresh_state)
+    (state,) = states_of(tmp_path / "run").values()
+    lists = [state.scheduler, getattr(state.estimator, "recent", ())]
+    assert not any(2 in ids for recent in lists if isinstance(recent, tuple) for ids in recent)
+    done = run_into(tmp_path / "run", spec, resume=True)
+    assert done.complete
+    assert not any(2 in names_of(line) for line in done.runs[0].journal)
+    assert verify(tmp_path / "run", state_classes).ok
+    (after,) = states_of(tmp_path / "run").values()
+    assert getattr(after.estimator, "online", np.zeros(1)).min() >= 0
+
+
+@pytest.mark.parametrize("rule", list(UTILITIES))
+def test_every_utility_forgets(tmp_path, rule):
+    spec = spec_of(
+        "task.dataset=logistic", f"population.clients={CLIENTS}", f"utility={rule}", methods=("parity_surrogate",)
+    )
+    run_into(tmp_path / "run", spec)
+    (state,) = states_of(tmp_path / "run").values()
+    client = int(np.flatnonzero(state.ledger.completed)[0])
+    erase(tmp_path / "run", client, fresh_state)
+    (state,) = states_of(tmp_path / "run").values()
+    if rule == "accuracy_gain":
+        assert np.isnan(state.utility[client])
+    assert np.isnan(state.ledger.loss[client])
+    assert state.surrogate[client] == 0
+
+
+def test_redacting_changes_only_what_speaks_of_the_client():
+    spec = spec_of()
+    from fedparity.experiment.runner import run_spec
+
+    for run in run_spec(spec).runs:
+        for line in run.journal:
+            for client in range(14):
+                new = redact(line, client)
+                assert (new == line) == (client not in names_of(line))
+                assert names_of(new) == names_of(line) - {client}
+                one, other = from_json(line), from_json(new)
+                assert one.model_sha256 == other.model_sha256
+                kept = one.selected != client
+                assert other.probs.tolist() == one.probs[kept].tolist()
+                assert other.utility.tolist() == one.utility[one.completed != client].tolist()
+
+
+def test_the_command(fedparity, folder):
+    client = client_of(folder)
+    names = {"metrics_log.csv", "clients.csv", "journal.jsonl", "summary.json", "report.html", "spec.toml"}
+    code, out, err = fedparity("erase", folder, client)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Erased client {client} from ")
+    assert names <= contents(folder).keys()
+    rows = (folder / "clients.csv").read_text().splitlines()[1:]
+    assert {row.split(",")[2] for row in rows} == {str(k) for k in range(CLIENTS) if k != client}
+    for line in (folder / "journal.jsonl").read_text().splitlines():
+        assert client not in names_of(json.dumps(json.loads(line)["record"]))
+    assert fedparity("verify", folder)[0] == 0
+
+    copy = folder.with_name("copy")
+    shutil.copytree(folder, copy)
+    code, out, err = fedparity("erase", copy, CLIENTS)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert contents(copy) == contents(folder)
+    assert fedparity("erase", folder, client)[0] == 0
+    assert fedparity("verify", folder)[0] == 0
+
+
+def test_an_erasure_while_the_run_is_open_is_refused(folder):
+    before = sha256((folder / "run.db").read_bytes())
+    with Store.open(folder), pytest.raises(FedparityError, match="another process is running this run"):
+        erase(folder, 0, fresh_state)
+    assert sha256((folder / "run.db").read_bytes()) == before

@@ -1,0 +1,219 @@
+"""Disks that fill up or fail: an error that names the path, the last commit intact, and a resume to the same end."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from stored_runs import contents, expected, outcome, run_into, spec_of, stop_after
+
+from fedparity.errors import FedparityError, InputError, OutputError
+from fedparity.experiment.results import open_store
+from fedparity.experiment.runner import Watch, run_spec, state_classes
+from fedparity.experiment.spec import to_toml
+from fedparity.store import Disk, Store, verify
+from fedparity.store import disk as disk_module
+
+SPEC = ("rounds=3",)
+METHODS = ("cup_authors",)
+
+
+class Faulty:
+    """The `os` of the file layer: call number `n` of those that change something fails, and does half of its work."""
+
+    CALLS = ("open", "write", "fsync", "replace")
+
+    def __init__(self, n, code):
+        self.n, self.code, self.calls = n, code, 0
+
+    def __getattr__(self, name):
+        real = getattr(os, name)
+        if name not in self.CALLS:
+            return real
+
+        def call(*args):
+            self.calls += 1
+            if self.calls - 1 == self.n:
+                if name == "write":
+                    os.write(args[0], bytes(args[1])[: len(args[1]) // 2])
+                raise OSError(self.code, os.strerror(self.code))
+            return real(*args)
+
+        return call
+
+
+def commits(folder):
+    """How many rounds are safe, whole and verified."""
+    if not (folder / "run.db").exists():
+        return 0
+    verdict = verify(folder, state_classes)
+    assert verdict.problems == ()
+    return verdict.rounds
+
+
+def calls_of_a_run(folder, spec, monkeypatch):
+    counter = Faulty(-1, 0)
+    monkeypatch.setattr(disk_module, "os", counter)
+    run_into(folder, spec)
+    monkeypatch.undo()
+    return counter.calls
+
+
+@pytest.mark.usefixtures("files_for_all")
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_any_call_of_the_file_layer_may_fail(tmp_path, monkeypatch, code, request):
+    spec = spec_of(*SPEC, methods=METHODS)
+    with pytest.MonkeyPatch.context() as patch:
+        total = calls_of_a_run(tmp_path / "counted", spec, patch)
+    assert total > 100
+    step = 7 if code == errno.EIO else 3  # which call it is matters, and they come in groups of five
+    for n in range(0, total, step):
+        folder = tmp_path / str(n)
+        done = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(disk_module, "os", Faulty(n, code))
+            with pytest.raises(OutputError) as caught, open_store(folder, spec) as store:
+                run_spec(spec, Watch(lambda number, *_: done.append(number), store=store))  # noqa: B023
+        assert str(caught.value).startswith(f"{folder}/"), n
+        assert os.strerror(code) in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert commits(folder) == len(done), n
+        assert not list(folder.rglob("*.partial"))
+        assert outcome(run_into(folder, spec, resume=True)) == expected(*SPEC, methods=METHODS), n
+        assert verify(folder, state_classes).ok
+    assert request
+
+
+@dataclass(frozen=True, slots=True)
+class Failing(Disk):
+    """A disk on which the file number `left[1]` cannot be written, and none after it."""
+
+    left: list
+
+    def write(self, name, *parts):
+        self.left[0] += 1
+        if self.left[0] > self.left[1]:
+            raise OutputError(f"{self.path(name)}: cannot be written (No space left on device); free space")
+        Disk.write(self, name, *parts)
+
+
+@pytest.mark.usefixtures("files_for_all")
+@pytest.mark.parametrize("n", range(0, 30, 3))
+def test_a_disk_that_stays_full(tmp_path, n):
+    spec = spec_of(*SPEC, methods=METHODS)
+    run = tmp_path / "run"
+    done = []
+    with pytest.raises(OutputError, match="No space left"), Store.open(run, Failing(run, [0, n])) as store:
+        store.set_meta("spec", to_toml(spec.resolved()))
+        run_spec(spec, Watch(lambda *news: done.append(news), store=store))
+    assert commits(run) == len(done)
+    assert outcome(run_into(run, spec, resume=True)) == expected(*SPEC, methods=METHODS)
+
+
+@pytest.mark.parametrize("pages", [1, 3, 5])
+def test_a_database_that_cannot_grow(tmp_path, pages):
+    spec = spec_of("rounds=12")
+    done = []
+    with pytest.raises(OutputError) as caught, open_store(tmp_path / "run", spec) as store:
+        (size,) = store._db.execute("PRAGMA page_count").fetchone()
+        store._db.execute(f"PRAGMA max_page_count = {size + pages}")
+        run_spec(spec, Watch(lambda *news: done.append(news), store=store))
+    path = tmp_path / "run" / "run.db"
+    says = f"{path}: cannot be written (database or disk is full); free space, then go on with --resume"
+    assert str(caught.value) == says
+    assert commits(tmp_path / "run") == len(done)
+    assert outcome(run_into(tmp_path / "run", spec, resume=True)) == expected("rounds=12")
+
+
+def test_a_database_that_cannot_be_closed_lets_go_of_its_lock(tmp_path, monkeypatch):
+    from fedparity.store import store as store_module
+
+    def full(_):
+        raise OutputError("no space")
+
+    spec = spec_of(*SPEC)
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "write_manifest", full)
+        with pytest.raises(OutputError), open_store(tmp_path / "run", spec) as store:
+            run_spec(spec, Watch(stop=stop_after(1), store=store))
+    assert outcome(run_into(tmp_path / "run", spec, resume=True)) == expected(*SPEC)
+
+
+def test_files_that_cannot_be_read_or_removed_are_typed(tmp_path):
+    disk = Disk(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x").touch()
+    with pytest.raises(OutputError, match="cannot be removed"):
+        disk.remove("folder")
+    with pytest.raises(InputError, match="cannot be read"):
+        disk.read("folder")
+    with pytest.raises(OutputError, match="cannot be written"):
+        disk.write("folder", b"x")
+    with pytest.raises(OutputError, match="cannot be written"):
+        disk.write("folder/x/y", b"x")
+    disk.remove("never/there")
+    assert disk.names() == ["folder/x"]
+
+
+CODE = """
+import resource, sys
+sys.argv[0] = "fedparity"
+limit = int(sys.argv.pop(1))
+from fedparity import cli, report
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+cli.main()
+"""
+
+
+def command(limit, *words, **options):
+    return subprocess.run(
+        [sys.executable, "-c", CODE, str(limit), *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"COLUMNS": "80"},
+        **options,
+    )
+
+
+@pytest.mark.parametrize("limit", [0, 4096, 20_000, 60_000, 150_000])
+def test_no_space_is_one_line_and_a_run_to_resume(tmp_path, limit):
+    """A limit on the size of any file stands for a full disk: writes beyond it fail."""
+    spec = spec_of("rounds=15")
+    (tmp_path / "spec.toml").write_text(to_toml(spec), encoding="utf-8")
+    run = tmp_path / "run"
+    words = ("run", tmp_path / "spec.toml", "--out", run, "--json")
+    done = command(limit, *words, cwd=tmp_path)
+    assert done.returncode in (2, 3), done.stderr
+    assert done.stdout == ""
+    said = [line for line in done.stderr.splitlines() if not line.startswith("round ")]
+    assert len(said) == 1, done.stderr
+    assert said[0].startswith("fedparity: ")
+    assert str(run) in said[0]
+    assert "Traceback" not in done.stderr
+    assert outcome(run_into(run, spec, resume=True)) == expected("rounds=15")
+    assert verify(run, state_classes).ok
+
+
+def test_a_folder_that_turns_read_only_or_into_nothing(tmp_path):
+    spec = spec_of("rounds=4")
+    with pytest.raises(FedparityError) as caught, open_store(tmp_path / "run", spec) as store:
+
+        def vanish(number, *_):
+            if number == 1:
+                for name in contents(tmp_path / "run"):
+                    (tmp_path / "run" / name).unlink()
+                (tmp_path / "run").rmdir()
+
+        run_spec(spec, Watch(vanish, store=store))
+    assert str(tmp_path / "run") in str(caught.value)
+
+
+def test_signals_of_full_disks_do_not_kill():
+    """Python ignores SIGXFSZ, so that a file that grows too long is an error and not the end."""
+    assert signal.getsignal(signal.SIGXFSZ) == signal.SIG_IGN
+    assert Path("/dev/full").exists()

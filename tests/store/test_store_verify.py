@@ -1,0 +1,283 @@
+"""No flipped bit, lost file or edited row goes unnoticed: not by `fedparity verify`, and not by a resume."""
+
+import contextlib
+import json
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+from stored_runs import contents, outcome, run_into, spec_of
+
+from fedparity import report
+from fedparity.errors import FedparityError
+from fedparity.experiment.results import open_store
+from fedparity.experiment.runner import Watch, run_spec, state_classes
+from fedparity.store import Store, verify
+from fedparity.store import store as store_module
+
+FLIPS = 200
+SPEC = ("rounds=5", "population.clients=9")
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory):
+    """A run that was closed cleanly, with every kind of file, and how it ended."""
+    folder = tmp_path_factory.mktemp("closed") / "run"
+    spec = spec_of(*SPEC)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("LARGE", 64), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 3)):
+            patch.setattr(store_module, name, value)
+        with open_store(folder, spec) as store:
+            results = run_spec(spec, Watch(store=store))
+            results.save(folder)
+            report.write(results, folder / "report.html")
+    return folder, outcome(results)
+
+
+@pytest.fixture
+def copy(closed, tmp_path):
+    shutil.copytree(closed[0], tmp_path / "run")
+    return tmp_path / "run"
+
+
+def found_by_resume(folder, expected):
+    """An error that is ours, or a notice and the same end."""
+    spec = spec_of(*SPEC)
+    try:
+        results = run_into(folder, spec, resume=True)
+    except FedparityError:
+        return True
+    return bool(run_into.notices) and outcome(results) == expected
+
+
+def flips(folder, n, seed):
+    """`n` places to flip a bit: every file in turn, at random in it."""
+    rng = np.random.default_rng(seed)
+    files = {name: len(data) for name, data in contents(folder).items() if data}
+    names = sorted(files, key=lambda name: (name.startswith("arrays/"), name))
+    for k in range(n):
+        name = names[k % len(names)] if k < len(names) else rng.choice(names)
+        yield str(name), int(rng.integers(files[name])), int(rng.integers(8))
+
+
+def test_an_intact_run_is_intact(copy, closed):
+    verdict = verify(copy, state_classes)
+    assert (verdict.ok, verdict.closed, verdict.rounds, verdict.problems) == (True, True, 15, ())
+    assert {"run.db", "manifest.json", "metrics_log.csv", "report.html", "journal.jsonl"} <= set(contents(copy))
+    assert sum(name.startswith("arrays/") for name in contents(copy)) > 10
+    assert outcome(run_into(copy, spec_of(*SPEC), resume=True)) == closed[1]
+    assert run_into.notices == []
+
+
+def test_a_flipped_bit_in_any_file_is_found(copy, closed):
+    intact = contents(copy)
+    missed = []
+    for name, at, bit in flips(copy, FLIPS, seed=4):
+        data = bytearray(intact[name])
+        data[at] ^= 1 << bit
+        (copy / name).write_bytes(data)
+        verdict = verify(copy, state_classes)
+        if verdict.ok or not any(name in problem for problem in verdict.problems):
+            missed.append(("verify", name, at, bit))
+        if not found_by_resume(copy, closed[1]):
+            missed.append(("resume", name, at, bit))
+        for now in contents(copy).keys() - intact.keys():
+            (copy / now).unlink()
+        for now, whole in intact.items():
+            if not (copy / now).exists() or (copy / now).read_bytes() != whole:
+                (copy / now).write_bytes(whole)
+    assert missed == []
+    assert verify(copy, state_classes).ok
+
+
+def test_a_missing_file_is_found(copy, closed):
+    for name in sorted(contents(copy).keys() - {"lock", "manifest.json"}):
+        shutil.rmtree(copy)
+        shutil.copytree(closed[0], copy)
+        (copy / name).unlink()
+        verdict = verify(copy, state_classes)
+        assert any(name in problem for problem in verdict.problems), name
+        if name != "run.db":
+            assert found_by_resume(copy, closed[1]), name
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "arrays/x.safetensors", "arrays/" + "0" * 64 + ".safetensors", "sub/x", "run.db-wal"]
+)
+def test_an_added_file_is_found(copy, closed, name):
+    (copy / name).parent.mkdir(exist_ok=True)
+    (copy / name).write_text("new")
+    verdict = verify(copy, state_classes)
+    assert any(name in problem for problem in verdict.problems)
+    assert found_by_resume(copy, closed[1])
+
+
+def test_without_its_manifest_a_run_is_checked_by_its_digests(copy):
+    (copy / "manifest.json").unlink()
+    verdict = verify(copy, state_classes)
+    assert (verdict.ok, verdict.closed, verdict.rounds) == (True, False, 15)
+    some = sorted((copy / "arrays").iterdir())
+    for path in some:  # also those of the state before the last
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        verdict = verify(copy, state_classes)
+        assert any(path.name in problem for problem in verdict.problems)
+        path.write_bytes(data)
+
+
+def edit(folder, statement, values=()):
+    with contextlib.closing(sqlite3.connect(folder / "run.db")) as db, db:
+        return db.execute(statement, values).rowcount
+
+
+def cells(folder, table):
+    """Every (row, column) of a table: its key, the column and its value."""
+    with contextlib.closing(sqlite3.connect(folder / "run.db")) as db:
+        rows = db.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3")
+        names = [column[0] for column in rows.description]
+        return [(row[:3], name, value) for row in rows.fetchall() for name, value in zip(names, row, strict=True)]
+
+
+def changed(value):
+    """Another value of the same kind."""
+    if isinstance(value, int):
+        return [value + 1, value + 1000, 1 - value] if value in (0, 1) else [value + 1, value + 1000]
+    if isinstance(value, bytes):
+        return [value[:-1] + bytes([value[-1] ^ 1]), b""] if value else [b"\0"]
+    at = len(value) // 2
+    flipped = value[:at] + ("0" if value[at : at + 1] != "0" else "1") + value[at + 1 :]
+    return [flipped, value + " ", ""]
+
+
+@pytest.mark.parametrize("table", ["rounds", "states"])
+def test_an_edit_of_any_cell_is_found_without_the_manifest(copy, table):
+    (copy / "manifest.json").unlink()
+    intact = (copy / "run.db").read_bytes()
+    missed, done = [], 0
+    for key, column, value in cells(copy, table)[:: 3 if table == "rounds" else 1]:
+        for new in changed(value):
+            try:
+                edit(copy, f"UPDATE {table} SET {column} = ? WHERE seed = ? AND method = ? AND round = ?", (new, *key))
+            except sqlite3.IntegrityError:  # it is there already
+                continue
+            done += 1
+            if verify(copy, state_classes).ok:
+                missed.append((key, column, value, new))
+            (copy / "run.db").write_bytes(intact)
+    assert missed == []
+    assert done > 60
+
+
+@pytest.mark.parametrize("table", ["rounds", "states"])
+def test_a_row_deleted_by_hand_is_found_without_the_manifest(copy, table):
+    (copy / "manifest.json").unlink()
+    intact = (copy / "run.db").read_bytes()
+    keys = sorted({key for key, _, _ in cells(copy, table)})
+    missed = []
+    for key in keys:
+        assert edit(copy, f"DELETE FROM {table} WHERE seed = ? AND method = ? AND round = ?", key) == 1
+        if verify(copy, state_classes).ok:
+            missed.append(key)
+        (copy / "run.db").write_bytes(intact)
+    assert missed == []
+
+
+@pytest.mark.parametrize("table", ["rounds", "states"])
+@pytest.mark.parametrize(
+    ("one", "other"), [(("uniform", 2), ("uniform", 4)), (("uniform", 4), ("parity_surrogate", 4))]
+)
+def test_rows_swapped_by_hand_are_found_without_the_manifest(copy, table, one, other):
+    (copy / "manifest.json").unlink()
+    place = f"UPDATE {table} SET method = ?, round = ? WHERE method = ? AND round = ?"
+    moved = edit(copy, place, ("between", 99, *one)), edit(copy, place, (*one, *other))
+    assert moved == (1, 1) if table == "rounds" else sum(moved) >= 1
+    edit(copy, place, (*other, "between", 99))
+    assert not verify(copy, state_classes).ok
+
+
+def test_methods_that_change_places_are_found_without_the_manifest(copy):
+    """Every chain is whole, but not where it belongs."""
+    (copy / "manifest.json").unlink()
+    for table in ("rounds", "states", "telemetry"):
+        for new, old in (("x", "uniform"), ("uniform", "cup_authors"), ("cup_authors", "x")):
+            edit(copy, f"UPDATE {table} SET method = ? WHERE method = ?", (new, old))
+    assert not verify(copy, state_classes).ok
+
+
+def test_senseless_telemetry_is_one_typed_problem(copy):
+    (copy / "manifest.json").unlink()
+    edit(copy, "UPDATE telemetry SET value = 'long ago' WHERE round = 2")
+    verdict = verify(copy, state_classes)
+    assert not verdict.ok
+    with pytest.raises(FedparityError):
+        run_into(copy, spec_of(*SPEC), resume=True)
+
+
+def test_a_database_that_is_torn_in_the_middle_is_found(copy):
+    (copy / "manifest.json").unlink()
+    data = (copy / "run.db").read_bytes()
+    for keep in (0, 50, 4096, len(data) // 2, len(data) - 4096):
+        (copy / "run.db").write_bytes(data[:keep])
+        try:
+            ok = verify(copy, state_classes).ok
+        except FedparityError:
+            ok = False
+        assert not ok, keep
+
+
+def test_verify_reads_a_run_that_is_being_written(tmp_path):
+    spec = spec_of(*SPEC)
+    with open_store(tmp_path / "run", spec) as store:
+        run_spec(spec, Watch(store=store))
+        verdict = verify(tmp_path / "run", state_classes)
+        assert (verdict.ok, verdict.closed, verdict.rounds) == (True, False, 15)
+        assert isinstance(store, Store)
+
+
+def test_the_command_s_json_and_exit_codes(fedparity, copy):
+    code, out, err = fedparity("verify", copy, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"run": str(copy), "ok": True, "rounds": 15, "closed": True, "problems": []}
+    code, out, _ = fedparity("verify", copy)
+    assert (code, out) == (0, f"{copy}: intact, 15 rounds checked\n")
+
+    (copy / "clients.csv").write_text("changed")
+    code, out, err = fedparity("verify", copy, "--json")
+    found = json.loads(out)
+    assert (code, err, found["ok"]) == (1, "", False)
+    assert found["problems"] == ["clients.csv: differs from what was written, or is not in the manifest"]
+    code, out, _ = fedparity("verify", copy)
+    assert code == 1
+    assert out.splitlines()[-1].endswith("damaged, 15 rounds checked")
+
+    (copy / "manifest.json").unlink()
+    code, out, _ = fedparity("verify", copy)
+    assert code == 0
+    assert "It was not closed cleanly, so there is no manifest to compare files with." in out
+
+
+def test_the_command_on_what_is_no_run(fedparity, tmp_path):
+    code, out, err = fedparity("verify", tmp_path / "nothing")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    (tmp_path / "run.db").write_bytes(b"SQLite format 3\0" + bytes(5000))
+    code, out, err = fedparity("verify", tmp_path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "run.db: is damaged" in err
+
+
+def test_a_file_name_cannot_speak_to_the_terminal(fedparity, copy):
+    (copy / "x\x1b[31mred\x07").write_text("")
+    code, out, err = fedparity("verify", copy)
+    assert code == 1
+    assert "red" in out
+    assert not {"\x1b", "\x07"} & set(out + err)
+
+
+def test_resume_of_a_damaged_run_is_one_line(fedparity, copy, tmp_path):
+    spec = tmp_path / "spec.toml"
+    spec.write_bytes((copy / "spec.toml").read_bytes())
+    (copy / "journal.jsonl").write_text("changed")
+    code, out, err = fedparity("run", spec, "--out", copy, "--resume")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "journal.jsonl: differs from what was written; remove it, it will be written anew" in err
