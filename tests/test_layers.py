@@ -18,7 +18,7 @@ LAYERS = (
     ("loop",),
     ("engines", "store"),
     ("experiment",),
-    ("report", "show"),
+    ("report", "show", "catalogue"),
     ("cli_data", "cli_trace"),
     ("__init__", "cli"),
 )

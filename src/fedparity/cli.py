@@ -15,14 +15,23 @@ import typer
 
 from fedparity.cli_data import data_app
 from fedparity.cli_trace import trace_app
-from fedparity.errors import ConfigError, FedparityError, unknown
-from fedparity.show import Progress, Rounds, Target, console_for, plain, say, show_results, show_schedules, show_tables
+from fedparity.errors import ConfigError, FedparityError
+from fedparity.show import (
+    Progress,
+    Rounds,
+    Target,
+    plain,
+    say,
+    show_entry,
+    show_results,
+    show_schedules,
+    show_tables,
+)
 
 if TYPE_CHECKING:
-    from fedparity.experiment import Method, Schedule
+    from fedparity.experiment import Schedule
     from fedparity.experiment.spec import Spec
     from fedparity.protocols import Availability
-    from fedparity.table import Table
     from fedparity.trace import Trace
 
 app = typer.Typer(
@@ -339,37 +348,15 @@ def _schedule_json(result: Schedule, availability: str) -> dict[str, Any]:
     }
 
 
-def _tables() -> dict[str, Table[Any]]:
-    from fedparity.availability import AVAILABILITY, ESTIMATORS
-    from fedparity.schedulers import SCHEDULERS
-    from fedparity.surrogates import SURROGATES
-    from fedparity.utility import UTILITIES
-    from fedparity.weightings import WEIGHTINGS
-
-    return {
-        "schedulers": SCHEDULERS,
-        "availability": AVAILABILITY,
-        "estimators": ESTIMATORS,
-        "utilities": UTILITIES,
-        "weightings": WEIGHTINGS,
-        "surrogates": SURROGATES,
-    }
-
-
 @app.command("list")
 def list_command(
     what: Annotated[str | None, typer.Argument(help="A table, or the name of one component.")] = None,
     as_json: JSON_OPTION = False,
 ) -> None:
     """What there is: schedulers, availability, ..., methods, metrics, or everything about one NAME."""
-    from fedparity.experiment import METHODS
-    from fedparity.metrics import METRICS
+    from fedparity import catalogue
 
-    tables = {name: [t.describe(entry) for entry in t] for name, t in _tables().items()}
-    tables["methods"] = [_method_entry(name, m) for name, m in METHODS.items()]
-    tables["metrics"] = [
-        {"name": name, "summary": text, "parameters": {}, "reference": None} for name, text in METRICS.items()
-    ]
+    tables = catalogue.tables()
     if what is None or what in tables:
         chosen = tables if what is None else {what: tables[what]}
         if as_json:
@@ -377,46 +364,9 @@ def list_command(
         else:
             show_tables(chosen)
         return
-    found = [{"table": t, **entry} for t, entries in tables.items() for entry in entries if entry["name"] == what]
-    if not found:
-        raise unknown("table or name", what, [*tables, *(e["name"] for entries in tables.values() for e in entries)])
+    found = catalogue.find(what)
     if as_json:
         _print_json(found[0] if len(found) == 1 else found)
     else:
         for entry in found:
-            _show_entry(entry)
-
-
-def _method_entry(name: str, method: Method) -> dict[str, Any]:
-    parts = {"scheduler": method.scheduler, "weighting": method.weighting, "surrogate": method.surrogate}
-    return {
-        "name": name,
-        "summary": method.summary,
-        "parameters": {**parts, "mixing": method.mixing},
-        "reference": method.reference,
-    }
-
-
-def _show_entry(entry: dict[str, Any]) -> None:
-    from rich.markup import escape
-
-    console = console_for()
-    console.print(f"[bold]{entry['name']}[/bold] ({entry['table']}): {escape(entry['summary'])}")
-    module = _module_text(entry)
-    if module:
-        console.print(escape(module), soft_wrap=True)
-    for key, default in entry["parameters"].items():
-        console.print(f"  {key} = {escape(str(default))}", soft_wrap=True)
-    if entry["reference"]:
-        console.print(f"Reference: {escape(entry['reference'])}", soft_wrap=True)
-
-
-def _module_text(entry: dict[str, Any]) -> str:
-    import inspect
-
-    from fedparity.table import component_class
-
-    table = _tables().get(entry["table"])
-    if table is None:
-        return ""
-    return inspect.getdoc(sys.modules[component_class(table[entry["name"]]).__module__]) or ""
+            show_entry(entry, catalogue.text_of(entry))

@@ -235,3 +235,17 @@ def show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
         console.print(table)
         console.print()
     console.print("fedparity list NAME tells more about one of them.")
+
+
+def show_entry(entry: dict[str, Any], text: str) -> None:
+    """All about one component."""
+    from rich.markup import escape
+
+    console = console_for()
+    console.print(f"[bold]{entry['name']}[/bold] ({entry['table']}): {escape(entry['summary'])}")
+    if text:
+        console.print(escape(text), soft_wrap=True)
+    for key, default in entry["parameters"].items():
+        console.print(f"  {key} = {escape(str(default))}", soft_wrap=True)
+    if entry["reference"]:
+        console.print(f"Reference: {escape(entry['reference'])}", soft_wrap=True)

@@ -175,7 +175,8 @@ def _png(populations: Sequence[tuple[str, Intervals]]) -> bytes:
         axes.set_xticks([edge for edge, _ in panel.ticks], [label for _, label in panel.ticks])
         if panel.marked is not None:
             axes.axvline(panel.marked, color=MUTED, linestyle="--", linewidth=1)
-    figure.axes[0].legend(loc="upper right", fontsize="small")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False)
     target = io.BytesIO()
     figure.savefig(target, format="png", dpi=110)
     return target.getvalue()

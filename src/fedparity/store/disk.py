@@ -83,7 +83,10 @@ class Disk:
 
     def names(self) -> list[str]:
         """Every file below the folder, sorted."""
-        return sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file())
+        try:
+            return sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file())
+        except OSError as error:
+            raise InputError(f"{self.root}: cannot be read ({error.strerror})") from error
 
 
 def _encodes(name: str) -> bool:
