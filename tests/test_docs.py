@@ -124,7 +124,10 @@ def check_options(words):
     """The command and its options exist; nothing is run."""
     command, *rest = words
     assert command in commands_there(), f"no such command: fedparity {command}"
-    text = help_of(command)
+    if command in ("trace", "data") and rest:  # groups: the command is the next word
+        text = help_of(command, rest[0])
+    else:
+        text = help_of(command)
     for word in rest:
         if word.startswith("--"):
             option = word.partition("=")[0]

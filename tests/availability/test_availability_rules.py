@@ -1,5 +1,6 @@
 """Readiness rules: the grammar, the logic against plain Python, and one clear error for anything else."""
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -80,7 +81,7 @@ def test_the_compared_rules_are_rules():
         ("battery>=101", 10, "between 0 and 100"),
         ("wifi >= 5", 6, "must follow"),
         ("wifi; locked", 5, "';' means nothing here"),
-        ("__import__('os')", 11, 'means nothing here'),
+        ("__import__('os')", 12, "means nothing here"),
         ("!" * 80 + "wifi", 52, "more than 50"),
         ("(" * 80 + "wifi" + ")" * 80, 52, "more than 50"),
         ("é", 1, "means nothing"),
@@ -99,9 +100,7 @@ def test_a_rule_has_an_end():
         parse_rule("wifi&" * 500 + "wifi")
 
 
-@given(st.text(st.sampled_from([*"&|!()<>= .;5", "battery", "wifi", "é", "\n", "locked"]), max_size=30))
+@given(st.lists(st.sampled_from([*"&|!()<>= .;5", "battery", "wifi", "é", "\n", "locked"]), max_size=30).map("".join))
 def test_any_text_is_a_rule_or_a_config_error(text):
-    try:
+    with contextlib.suppress(ConfigError):
         parse_rule(text).holds(STATES)
-    except ConfigError:
-        pass
