@@ -132,6 +132,8 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
     dropout: Annotated[float, typer.Option(help="Chance to leave before a round's end.")] = 0.0,
     over_select: Annotated[float, typer.Option(help="Share asked beyond the cohort.")] = 0.0,
     gain_spread: Annotated[float, typer.Option(help="Largest over smallest mean gain a participation.")] = 1.0,
+    rule: Annotated[str | None, typer.Option(help="Trace files of events: when a device is ready.")] = None,
+    devices: Annotated[Path | None, typer.Option(help="Trace files of intervals: the table of devices.")] = None,
     round_seconds: Annotated[float | None, typer.Option(help="Trace files: seconds between rounds.  [1800]")] = None,
     start: Annotated[float | None, typer.Option(help="Trace files: seconds after the earliest first_seen.")] = None,
     work_seconds: Annotated[float | None, typer.Option(help="Trace files: a round's work; leave before: drop.")] = None,
@@ -150,7 +152,15 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
 
     names = [n for name in scheduler or ["parity"] for n in (COMPARED if name == "all" else (name,))]
     built = {name: SCHEDULERS.build(name) for name in names}
-    population = _population(availability, rounds, round_seconds, start, work_seconds)
+    population = _population(
+        availability,
+        rounds,
+        rule=rule,
+        devices=devices,
+        round_seconds=round_seconds,
+        start=start,
+        work_seconds=work_seconds,
+    )
     setting = Setting(
         population,
         clients=clients if clients is not None else population.num_clients if isinstance(population, Trace) else 100,
@@ -176,16 +186,16 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
         show_schedules(results, availability, by)
 
 
-def _population(
-    text: str, rounds: int | None, round_seconds: float | None, start: float | None, work_seconds: float | None
-) -> Availability | Trace:
+def _population(text: str, rounds: int | None, **replay: Any) -> Availability | Trace:
+    """A model by name, or a trace file replayed as `replay` says; None leaves a choice to the file."""
     from fedparity.availability import AVAILABILITY, load_trace, looks_like_a_path
 
     if looks_like_a_path(text):
-        return load_trace(text, rounds=rounds, round_seconds=round_seconds, start=start, work_seconds=work_seconds)
-    for option, value in (("round-seconds", round_seconds), ("start", start), ("work-seconds", work_seconds)):
+        return load_trace(text, rounds=rounds, **replay)
+    for option, value in replay.items():
         if value is not None:
-            raise ConfigError(f"--{option} is for trace files, but availability {text!r} is a model; leave it out")
+            name = option.replace("_", "-")
+            raise ConfigError(f"--{name} is for trace files, but availability {text!r} is a model; leave it out")
     return AVAILABILITY.build(text)
 
 

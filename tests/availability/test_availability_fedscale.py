@@ -27,7 +27,7 @@ def test_the_real_file_reads_as_it_should():
     if not REAL.exists():
         pytest.skip(f"{REAL} is not here")
     found = read_fedscale(REAL)
-    truth = pickle.loads(REAL.read_bytes())  # noqa: S301 - shipped with the task, and compared with
+    truth = pickle.loads(REAL.read_bytes())
     assert read_plain_pickle(REAL, REAL.read_bytes()) == truth
     assert found.names == tuple(str(k) for k in truth)
     ready = np.bincount(found.device, found.end - found.start, len(truth))
@@ -36,7 +36,9 @@ def test_the_real_file_reads_as_it_should():
 
 
 PLAIN = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=9), st.binary(max_size=9)),
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=9), st.binary(max_size=9)
+    ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=4),
         st.lists(inner, max_size=4).map(tuple),
@@ -108,7 +110,7 @@ def test_a_malicious_pickle_runs_nothing(tmp_path):
 
 def test_the_test_itself_would_notice(tmp_path):
     target = tmp_path / "owned"
-    pickle.loads(next(iter(payloads(f"touch {target}"))))  # noqa: S301 - our own payload
+    pickle.loads(next(iter(payloads(f"touch {target}"))))
     assert target.exists()
 
 
@@ -151,12 +153,14 @@ def test_another_content_is_one_error(tmp_path, value, says):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"\x80", b"\x80\x03", b"}", b"\x80\x03.", b"\x80\x03}}.", b"\x80\x03h\x05.", b"\x80\x03e.", b"\x80\x03u."]
-    + [b"\x80\x03]K\x01K\x02s.", b"\x80\x03}(K\x01u.", b"\x80\x03}](]K\x01u.", b"0.", b"1.", b"(.", b"2.", b"\x85."]
-    + [b"\x80\x05\x97.", b"\x80\x05\x98.", b"\x80\x04\x8f.", b"\x80\x05\x96\x00\x00\x00\x00\x00\x00\x00\x00."],
-)
+BROKEN = [
+    *(b"", b"\x80", b"\x80\x03", b"}", b"\x80\x03.", b"\x80\x03}}.", b"\x80\x03h\x05.", b"\x80\x03e.", b"\x80\x03u."),
+    *(b"\x80\x03]K\x01K\x02s.", b"\x80\x03}(K\x01u.", b"\x80\x03}](]K\x01u.", b"0.", b"1.", b"(.", b"2.", b"\x85."),
+    *(b"\x80\x05\x97.", b"\x80\x05\x98.", b"\x80\x04\x8f.", b"\x80\x05\x96\x00\x00\x00\x00\x00\x00\x00\x00."),
+]
+
+
+@pytest.mark.parametrize("data", BROKEN)
 def test_broken_programs_are_typed_errors(tmp_path, data):
     with pytest.raises(InputError):
         read_fedscale(write(tmp_path, data))
@@ -164,7 +168,7 @@ def test_broken_programs_are_typed_errors(tmp_path, data):
 
 def fuzz(tmp_path, count):
     rng = random.Random(3)
-    goods = [pickle.dumps({k: CLIENT for k in range(3)}, p) for p in range(pickle.HIGHEST_PROTOCOL + 1)]
+    goods = [pickle.dumps(dict.fromkeys(range(3), CLIENT), p) for p in range(pickle.HIGHEST_PROTOCOL + 1)]
     refused = 0
     for k in range(count):
         data = bytearray(goods[k % len(goods)])
@@ -179,8 +183,7 @@ def fuzz(tmp_path, count):
         try:
             read_fedscale(write(tmp_path, bytes(data))).replay(3)
         except InputError as error:
-            assert str(tmp_path) in str(error)
-            refused += 1
+            refused += str(tmp_path) in str(error) or pytest.fail(f"{error} does not name the file")
     return refused
 
 

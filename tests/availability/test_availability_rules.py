@@ -22,7 +22,7 @@ def expected(text):
     rows = zip(STATES.charging, STATES.wifi, STATES.locked, STATES.screen_on, STATES.battery, strict=True)
     names = ("charging", "wifi", "locked", "screen_on", "battery")
     return [
-        bool(eval(words, {}, dict(zip(names, row, strict=True)) | {"unlocked": not row[2], "screen_off": not row[3]}))  # noqa: PGH001
+        bool(eval(words, {}, dict(zip(names, row, strict=True)) | {"unlocked": not row[2], "screen_off": not row[3]}))
         for row in rows
     ]
 

@@ -1,11 +1,10 @@
-import gzip
-import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fedparity.availability import stats
+from fedparity.availability.flash import read_flash
 from fedparity.availability.phones import DAY, HOUR, Phones
 from fedparity.errors import ConfigError
 
@@ -153,44 +152,11 @@ def test_refuses_bad_sizes(clients, rounds, named):
         Phones().sessions(clients, rounds, 0)
 
 
-def flash_intervals(messages):
-    """First and last event, and the intervals charging and on Wi-Fi, in seconds of local time."""
-    events = {}
-    for line in filter(str.strip, messages.split("\n")):
-        when, what = line.split("\t")
-        stamp = datetime.strptime(when.strip(), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
-        events.setdefault(stamp, []).append(what.strip())
-    states = {"battery_charged_on": (0, True), "battery_charged_off": (0, False), "wifi": (1, True)}
-    states |= dict.fromkeys(("Unknown", "2G", "3G", "4G", "5G"), (1, False))
-    state, since, found = [False, False], None, []
-    for now in sorted(events):
-        for which, value in (states[e] for e in events[now] if e in states):
-            state[which] = value
-        if all(state) and since is None:
-            since = now
-        elif not all(state) and since is not None:
-            found.append((since, now))
-            since = None
-    if since is not None and since < max(events):
-        found.append((since, max(events)))
-    return min(events), max(events), np.array(found).reshape(-1, 2)
-
-
 def test_hour_of_day_follows_the_real_trace():
     if not FLASH_EVENTS.exists():
         pytest.skip(f"{FLASH_EVENTS} is not here")
-    with gzip.open(FLASH_EVENTS, "rt") as file:
-        traces = [flash_intervals(device["messages"]) for device in json.load(file).values()]
-    rates, profiles = [], []
-    for first, last, intervals in traces:
-        midnight = first // DAY * DAY
-        rates.append(np.diff(intervals).sum() / (last - first))
-        seconds = hour_profile(*(intervals - midnight).T) if len(intervals) else np.zeros(24)
-        profiles.append(seconds * 24 / (last - first))
-    assert np.mean(rates) == pytest.approx(0.098, abs=0.0005)  # the parser reads what the README says
-    assert (np.array(rates) == 0).sum() == 26
-
+    trace = read_flash(FLASH_EVENTS)
     _, start, stop = Phones().sessions(4 * PHONES, DAYS, 0)
-    real, here = np.mean(profiles, axis=0), hour_profile(start, stop) * 24 / (4 * PHONES * DAYS * DAY)
+    real, here = stats.hour_profile(trace), hour_profile(start, stop) * 24 / (4 * PHONES * DAYS * DAY)
     assert np.corrcoef(real, here)[0, 1] > 0.8  # .85 measured; 100 devices leave .02 of noise on an hour of .1
     assert np.abs(real - here).max() < 0.03

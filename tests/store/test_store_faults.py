@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from stored_runs import expected, outcome, run_into, spec_of, stop_after
 
-from fedparity.errors import FedparityError, InputError, OutputError
+from fedparity.errors import InputError, OutputError
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, run_spec, state_classes
 from fedparity.experiment.spec import to_toml
@@ -209,18 +208,6 @@ def test_no_space_is_one_line_and_a_run_to_resume(tmp_path, limit):
     assert "Traceback" not in done.stderr
     assert outcome(run_into(run, spec, resume=True)) == expected("rounds=15")
     assert verify(run, state_classes).ok
-
-
-def test_a_folder_that_vanishes_under_a_run(tmp_path):
-    spec = spec_of("rounds=4")
-
-    def vanish(number, method, _):
-        if (number, method) == (1, "uniform"):
-            shutil.rmtree(tmp_path / "run")
-
-    with pytest.raises(FedparityError) as caught, open_store(tmp_path / "run", spec) as store:
-        run_spec(spec, Watch(vanish, store=store))
-    assert str(tmp_path / "run") in str(caught.value)
 
 
 def test_signals_of_full_disks_do_not_kill():

@@ -44,7 +44,14 @@ def draw_trace(spec: Spec) -> Trace:
     people, seed = spec.population, spec.resolved().population.trace_seed or 0
     text = people.availability
     if looks_like_a_path(text):
-        trace = load_trace(text, rounds=spec.rounds)
+        trace = load_trace(
+            text,
+            rounds=spec.rounds,
+            round_seconds=people.round_seconds,
+            start=people.start,
+            work_seconds=people.work_seconds,
+            rule=people.rule,
+        )
     else:
         trace = AVAILABILITY.build(text).draw(people.clients, spec.rounds, seed)
     if trace.num_clients != people.clients:

@@ -39,6 +39,12 @@ class Population(_Part):
         default="phones",
         description="who is there: NAME[:key=value,...] (fedparity list availability) or the path of a trace file",
     )
+    rule: str | None = Field(default=None, description="trace files of events: when a device is ready")
+    round_seconds: float | None = Field(default=None, gt=0, description="trace files: seconds between rounds")
+    start: float | None = Field(default=None, ge=0, description="trace files: seconds after the earliest first_seen")
+    work_seconds: float | None = Field(
+        default=None, ge=0, description="trace files: a round's work; leave before: drop"
+    )
     dropout: float = Field(default=0.0, ge=0, le=1, description="chance of an online client to leave mid-round")
     trace_seed: int | None = Field(default=None, ge=0, description="seed of availability; the run's if left out")
 
@@ -135,6 +141,11 @@ class Spec(_Part):
         _build("utility", UTILITIES, self.utility)
         text = self.population.availability
         if not looks_like_a_path(text):
+            given = [
+                k for k in ("rule", "round_seconds", "start", "work_seconds") if getattr(self.population, k) is not None
+            ]
+            if given:
+                raise ValueError(f"population.{given[0]} is for trace files, but {text!r} is a model; leave it out")
             _build("population.availability", AVAILABILITY, text)
         return self
 
@@ -259,7 +270,8 @@ def _toml_lines(spec: Spec, *, comments: bool) -> Iterator[str]:
                 text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML wants that one escaped
                 yield f"{name} = {text}{note}"
             elif comments and not isinstance(part, MethodSpec):
-                yield f"# {name} = 0{note}"
+                example = '"charging & wifi"' if name == "rule" else 1800.0 if name == "round_seconds" else 0
+                yield f"# {name} = {example}{note}"
 
     yield from lines(spec)
     for name, part in (("population", spec.population), ("task", spec.task)):
