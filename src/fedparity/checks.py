@@ -11,15 +11,23 @@ def _refuse(name: str, value: object, rule: str) -> ConfigError:
     return ConfigError(f"{name}={value} must be {rule}")
 
 
+def _finite(value: float) -> bool:
+    """Whether a float can hold it."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def positive(name: str, value: float) -> None:
     """Refuse anything but a finite number above 0."""
-    if not (math.isfinite(value) and value > 0):
+    if not (_finite(value) and value > 0):
         raise _refuse(name, value, "a finite number above 0")
 
 
 def not_negative(name: str, value: float) -> None:
     """Refuse anything but a finite number of at least 0."""
-    if not (math.isfinite(value) and value >= 0):
+    if not (_finite(value) and value >= 0):
         raise _refuse(name, value, "a finite number of at least 0")
 
 
@@ -31,5 +39,5 @@ def between(name: str, value: float, low: float, high: float) -> None:
 
 def at_least(name: str, value: int, low: int) -> None:
     """Refuse a whole number below `low`."""
-    if not (math.isfinite(value) and value >= low and value == int(value)):
+    if not (_finite(value) and value >= low and value == int(value)):
         raise _refuse(name, value, f"a whole number of at least {low}")

@@ -55,7 +55,14 @@ ESTIMATORS: Table[Estimator[Any]] = Table(
 def looks_like_a_path(text: str) -> bool:
     """Whether a text that says who is there names a file rather than a model."""
     name = text.partition(":")[0]
-    return name not in AVAILABILITY and ("/" in name or "." in name or (name != "" and Path(name).exists()))
+    return name not in AVAILABILITY and ("/" in name or "." in name or (name != "" and _is_there(name)))
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:  # too long to be a name
+        return False
 
 
 __all__ = [

@@ -72,6 +72,10 @@ class Intervals:
         positive("round_seconds", round_seconds)
         not_negative("start", start)
         not_negative("work_seconds", work_seconds)
+        if start + rounds * round_seconds > LONGEST:
+            raise ConfigError(
+                f"start={start:g} and {rounds} rounds of {round_seconds:g} s reach beyond {LONGEST:g} s; lower them"
+            )
         span = self.last_seen - self.first_seen
         safe = np.where(span > 0, span, 1.0)
         leave = self._leave()

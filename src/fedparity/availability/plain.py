@@ -40,6 +40,8 @@ SESSIONS = ["client", "start_s", "end_s"]
 HEADER = ("rounds", "round_seconds", "work_seconds", "start")
 MOST_BYTES = 4 * 2**30
 """Of a file, unpacked."""
+MOST_RATIO, SURELY_FINE = 100, 1 << 26
+"""A packed file may unpack to this many times its size, or to this many bytes: text packs 5 to 20 times."""
 
 
 def write_plain(intervals: Intervals, path: str | os.PathLike[str], header: Mapping[str, float]) -> None:
@@ -111,13 +113,27 @@ def read_data(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read ({reason}); check the path") from error
     if path.suffix == ".gz":
         try:
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-                data = packed.read(MOST_BYTES + 1)
+            data = _unpacked(path, data)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path}:1: not a whole gzip file ({error}); pack it again or drop .gz") from error
     if len(data) > MOST_BYTES:
         raise InputError(f"{path}: more than {MOST_BYTES // 2**30} GiB; split it by device")
     return data
+
+
+def _unpacked(path: Path, data: bytes) -> bytes:
+    """What a packed file holds, unless that is so much more than itself that it can only be meant to fill memory."""
+    most = min(MOST_BYTES + 1, max(SURELY_FINE, MOST_RATIO * len(data)))
+    parts, size = [], 0
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+        while part := packed.read(1 << 20):
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise InputError(
+                    f"{path}: unpacks to more than {most >> 20} MiB from {len(data)} bytes; unpack it first"
+                )
+    return b"".join(parts)
 
 
 def read_text(path: Path, data: bytes | None = None) -> str:

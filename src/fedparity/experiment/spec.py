@@ -206,7 +206,8 @@ def _one_line(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     value = first["input"]
-    shown = f"{value!r}" if isinstance(value, (str, int, float, bool)) else type(value).__name__
+    long = isinstance(value, int) and abs(value) > 10**100  # some are too long to be written at all
+    shown = f"{value!r}" if isinstance(value, (str, int, float, bool)) and not long else type(value).__name__
     kind = first["type"]
     if kind == "extra_forbidden":
         return str(unknown("key", where, _keys_beside(first["loc"])))

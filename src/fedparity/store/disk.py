@@ -18,6 +18,7 @@ Buffer: TypeAlias = Any
 """Bytes, or an array laid out in one piece."""
 
 PARTIAL = ".partial"
+DEEPEST = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class Disk:
     def path(self, name: str) -> Path:
         """Where `name` lives."""
         parts = Path(name).parts
-        if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name or not _encodes(name):
+        deep = len(parts) > DEEPEST
+        if not parts or deep or Path(name).is_absolute() or ".." in parts or "\0" in name or not _encodes(name):
             raise InputError(f"{name!r} is not a name inside {self.root}")
         return self.root.joinpath(*parts)
 

@@ -350,7 +350,8 @@ class Store:
     def contenders(self) -> list[tuple[int, str]]:
         """Every (seed, method) with a committed round."""
         query = "SELECT DISTINCT seed, method FROM rounds UNION SELECT DISTINCT seed, method FROM states ORDER BY 1, 2"
-        return [(int(s), str(m)) for s, m in self._rows(query)]
+        with _decoding(str(self.disk.root)):
+            return [(int(s), str(m)) for s, m in self._rows(query)]
 
     def rounds(self, seed: int, method: str) -> Iterator[Committed]:
         """Committed rounds, oldest first, each checked against its digest and the chain."""
@@ -362,9 +363,10 @@ class Store:
         found_rows = self._rows(query, (seed, method))
         for expected, (number, line, line_sha256, linked, row, check, seconds) in enumerate(found_rows):
             where = f"{self.disk.root}: {method}, seed {seed}, round {number}"
-            found = hashlib.sha256(line.encode()).hexdigest()
-            chain = link(chain, line_sha256)
-            sealed = _round_digest((seed, method, number), line_sha256, linked, row)
+            with _decoding(where):
+                found = hashlib.sha256(line.encode()).hexdigest()
+                chain = link(chain, line_sha256)
+                sealed = _round_digest((seed, method, number), line_sha256, linked, row)
             if number != expected or linked != chain or check != sealed:
                 raise DamagedError(f"{where}: the chain is broken; restore run.db from a copy")
             if found != redacted.get(f"{seed}/{method}/{number}", line_sha256):
@@ -378,7 +380,8 @@ class Store:
         found: dict[str, str] = {}
         chain = GENESIS
         for client, lines, linked in self._rows("SELECT client, lines, chain FROM erasures ORDER BY number"):
-            chain = link(chain, digest(str(client), lines))
+            with _decoding(f"{self.disk.root}: erasures"):
+                chain = link(chain, digest(str(client), lines))
             if chain != linked:
                 raise DamagedError(f"{self.disk.root}: the list of erasures was changed; restore run.db from a copy")
             found |= _names(lines, f"{self.disk.root}: erasures")
@@ -386,7 +389,8 @@ class Store:
 
     def erased(self) -> frozenset[int]:
         """Clients that were erased."""
-        return frozenset(int(client) for (client,) in self._rows("SELECT client FROM erasures"))
+        with _decoding(f"{self.disk.root}: erasures"):
+            return frozenset(int(client) for (client,) in self._rows("SELECT client FROM erasures"))
 
     def load(self, seed: int, method: str, classes: dict[str, type]) -> Any | None:
         """The last state of a method, or None before its first round.
@@ -489,9 +493,11 @@ class Store:
         before: tuple[Any, ...] = ()
         for seed, method, number, whole, tree, small, names, check in self._rows(query):
             where = f"{self.disk.root}: {method}, seed {seed}, round {number}"
-            if check != _state_digest((seed, method, number), whole, tree, small, names):
+            with _decoding(where):
+                intact = check == _state_digest((seed, method, number), whole, tree, small, names)
+                follows = before == (seed, method, number - 1)
+            if not intact:
                 yield f"{where}: its checkpoint was changed"
-            follows = before == (seed, method, number - 1)
             if not follows and (before[:2] == (seed, method) or not whole):
                 yield f"{where}: the checkpoint before it is missing"
             before = (seed, method, number)
