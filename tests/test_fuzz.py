@@ -385,6 +385,29 @@ def test_mutated_databases(stored, tmp_path):
     assert fine + refused == 300
 
 
+def test_mutated_databases_are_resumed_to_the_same_end_or_refused(stored):
+    import shutil
+
+    folder, results = stored
+    data = (folder / "run.db").read_bytes()
+    heads = [run.head for run in results.runs]
+    spec = parse(SPEC, "fuzz")
+
+    def read_one(mutated, _):
+        with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as place:
+            run = Path(place) / "run"
+            shutil.copytree(folder, run)
+            (run / "manifest.json").unlink()
+            (run / "run.db").write_bytes(mutated)
+            with open_store(run, spec, resume=True) as store:
+                again = run_spec(spec, Watch(store=store))
+            assert [one.head for one in again.runs] == heads
+
+    fine, refused = fuzz(150, [data], read_one, lambda _: 100)
+    assert refused > 50
+    assert fine + refused == 150
+
+
 def test_mutated_journal_lines(stored, tmp_path):
     _, results = stored
     lines = [line.encode() for run in results.runs for line in run.journal]

@@ -150,12 +150,13 @@ def changed(value):
     return [flipped, value + " ", ""]
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("table", ["rounds", "states"])
-def test_an_edit_of_any_cell_is_found_without_the_manifest(copy, table):
+def test_an_edit_of_any_cell_is_found_without_the_manifest(copy, table, step):
     (copy / "manifest.json").unlink()
     intact = (copy / "run.db").read_bytes()
     missed, done = [], 0
-    for key, column, value in cells(copy, table)[:: 3 if table == "rounds" else 1]:
+    for key, column, value in cells(copy, table)[::step]:
         for new in changed(value):
             try:
                 edit(copy, f"UPDATE {table} SET {column} = ? WHERE seed = ? AND method = ? AND round = ?", (new, *key))
@@ -166,7 +167,7 @@ def test_an_edit_of_any_cell_is_found_without_the_manifest(copy, table):
                 missed.append((key, column, value, new))
             (copy / "run.db").write_bytes(intact)
     assert missed == []
-    assert done > 60
+    assert done > 40
 
 
 @pytest.mark.parametrize("table", ["rounds", "states"])

@@ -43,7 +43,7 @@ class Intervals:
             raise ConfigError("intervals need a name, a first_seen and a last_seen for each device")
         if not len(self.device) == len(self.start) == len(self.end):
             raise ConfigError("intervals need a device, a start and an end each")
-        if np.any((step := np.diff(self.device)) < 0) or np.any((step == 0) & (np.diff(self.start) < 0)):
+        if np.any((step := np.diff(self.device)) < 0) or np.any((step == 0) & (self.start[1:] < self.start[:-1])):
             raise ConfigError("intervals must be sorted by device, then start")
         _check_devices(self)
         _check_intervals(self)

@@ -46,7 +46,9 @@ class Population(_Part):
         default=None, ge=0, description="trace files: a round's work; leave before: drop"
     )
     dropout: float = Field(default=0.0, ge=0, le=1, description="chance of an online client to leave mid-round")
-    trace_seed: int | None = Field(default=None, ge=0, description="seed of availability; the run's if left out")
+    trace_seed: int | None = Field(
+        default=None, ge=0, le=2**62, description="seed of availability; the run's if left out"
+    )
 
 
 class Task(_Part):

@@ -645,7 +645,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def _storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # a torn schema is quoted in errors, byte by byte
         text = str(error)
         if "full" in text or "I/O" in text or "readonly" in text or "unable to open" in text:
             raise OutputError(f"{path}: cannot be written ({text}); free space, then go on with --resume") from error
