@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
-BASE = ("errors", "checks", "rng", "types", "ledger", "trace", "table", "protocols", "files", "journal")
-WHO = ("availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks", "data")
+BASE = (
+    "errors", "checks", "rng", "types", "ledger", "trace", "table", "protocols", "files", "journal", "rows", "schedules",
+    "local",
+)  # fmt: skip
+WHO = ("availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks", "data", "servers")
 LAYERS = (
     BASE,
     WHO,

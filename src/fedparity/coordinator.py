@@ -12,20 +12,36 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedparity import checks
 from fedparity.availability import Forecast, RunningMean
 from fedparity.errors import ConfigError, RoundError
 from fedparity.gate import Gate
 from fedparity.ledger import Ledger
-from fedparity.protocols import Estimator, Evaluate, Scheduler, Surrogate, Utility, Weighting
+from fedparity.local import Plain
+from fedparity.protocols import (
+    Estimator,
+    Evaluate,
+    Feedback,
+    Learner,
+    Local,
+    Scheduler,
+    Server,
+    Surrogate,
+    Utility,
+    Weighting,
+)
 from fedparity.rng import stream
+from fedparity.rows import combine
 from fedparity.schedulers import Parity
+from fedparity.schedules import Constant, Schedule
+from fedparity.servers import Sgd
 from fedparity.surrogates import NoSurrogate
 from fedparity.types import (
     NO_FLOATS,
@@ -41,6 +57,7 @@ from fedparity.types import (
     Rows,
     StandIn,
     Vector,
+    Want,
 )
 from fedparity.utility import LossDrop
 from fedparity.weightings import Mean
@@ -62,7 +79,8 @@ class State:
     utility: Any
     surrogate: Any
     client_models: dict[int, Vector]
-    """Each client's own last model; kept only when models are mixed."""
+    """What each client keeps of its own: its last model when models are mixed, or what the local rule keeps."""
+    server: Any = None
 
     def copy(self) -> State:
         """An independent snapshot."""
@@ -82,8 +100,12 @@ class Coordinator:
     weighting: Weighting[Any] = field(default_factory=Mean)
     utility: Utility[Any] = field(default_factory=LossDrop)
     surrogate: Surrogate[Any] = field(default_factory=NoSurrogate)
-    server_rate: float = 1.0
-    """Server step size: params + server_rate * (weights @ updates)."""
+    server: Server[Any] = field(default_factory=Sgd)
+    """How the model moves along weights @ updates."""
+    local: Local = field(default_factory=Plain)
+    """How clients train, and what they keep."""
+    local_rate: Schedule = field(default_factory=Constant)
+    """What clients' learning rates are multiplied by, round by round."""
     mixing: float = 1.0
     """Algorithm 2's a: a client starts from (1 - a) times its own last model plus a times the global one."""
     gate: Gate = field(default_factory=Gate)
@@ -94,11 +116,17 @@ class Coordinator:
     """Ask this share more than `cohort`, for the dropouts; every report that comes is used."""
     min_reports: int = 1
     """With fewer usable reports the round is abandoned: the model stays and nobody is credited."""
+    labels: NDArray[np.int64] | None = None
+    """Clients x labels: samples of each label that every client has said it holds, for rules that cover labels."""
 
     def __post_init__(self) -> None:
         checks.at_least("cohort", self.cohort, 1)
-        checks.positive("server_rate", self.server_rate)
         checks.between("mixing", self.mixing, 0, 1)
+        if self.mixing < 1 and self.local.keeps:
+            raise ConfigError(
+                f"mixing={self.mixing} but the local rule {type(self.local).__name__} keeps something of its own;"
+                " leave mixing at 1"
+            )
         checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
         if self.min_reports > self.asked:
@@ -114,6 +142,12 @@ class Coordinator:
         return Forecast() if getattr(self.scheduler, "forecasts", False) else RunningMean()
 
     @property
+    def wants(self) -> frozenset[Want]:
+        """What the rules in use need to know from a client beside its update."""
+        parts = (self.scheduler, self.weighting, self.utility, self.surrogate)
+        return frozenset(want for part in parts for want in getattr(part, "wants", ()))
+
+    @property
     def asked(self) -> int:
         """How many clients are asked, over-selection included."""
         return self.cohort + math.ceil(self.cohort * self.over_select)
@@ -125,9 +159,12 @@ class Coordinator:
             raise ConfigError(
                 f"cohort={self.cohort} but there are only {num_clients} clients; lower it to {num_clients}"
             )
+        model = np.zeros(0) if params is None else np.array(params)
+        if model.dtype not in (np.float32, np.float64):
+            model = model.astype(np.float64)
         return State(
             round=0,
-            params=np.zeros(0) if params is None else np.array(params, dtype=np.float64),
+            params=model,
             ledger=Ledger.empty(num_clients),
             estimator=self.availability.init(num_clients),
             scheduler=self.scheduler.init(num_clients),
@@ -135,33 +172,73 @@ class Coordinator:
             utility=self.utility.init(num_clients),
             surrogate=self.surrogate.init(num_clients),
             client_models={},
+            server=self.server.init(len(model)),
         )
 
-    def plan(self, state: State, available: Ids, rounds_left: int | None = None) -> tuple[RoundPlan, State]:
-        """Whom to ask in this round, given who is there."""
+    def plan(
+        self,
+        state: State,
+        available: Ids,
+        rounds_left: int | None = None,
+        losses: Callable[[Vector, Ids, int], FloatArray] | None = None,
+    ) -> tuple[RoundPlan, State]:
+        """Whom to ask in this round, given who is there.
+
+        `losses(params, clients, samples)` is asked only by schedulers that choose by the loss of the model as it is.
+        """
         estimator = self.availability
         state.estimator = estimator.observe(state.estimator, available)
         remaining = None
         if rounds_left is not None:
             remaining = estimator.remaining(state.estimator, available, rounds_left)
-        pi = estimator.estimate(state.estimator, available)
-        view = RoundView(state.round, rounds_left, self.asked, available, pi, remaining, state.ledger)
+        view = RoundView(
+            state.round,
+            rounds_left,
+            self.asked,
+            available,
+            estimator.estimate(state.estimator, available),
+            remaining,
+            state.ledger,
+            losses=None if losses is None else lambda ids, samples: losses(state.params, ids, samples),
+            expected=lambda rounds: estimator.remaining(state.estimator, available, rounds),
+            labels=self.labels,
+        )
         rng = stream(self.seed, "select", state.round)
         cohort, state.scheduler = self.scheduler.select(state.scheduler, view, rng)
-        starts = self._starts(state, cohort)
-        return RoundPlan(state.round, self.seed, available, cohort, state.params, starts, self.run), state
+        asked = cohort.clients.tolist()
+        own = {client: state.client_models[client] for client in asked if client in state.client_models}
+        plan = RoundPlan(
+            round=state.round,
+            seed=self.seed,
+            available=available,
+            cohort=cohort,
+            params=state.params,
+            starts={client: self._start(kept, state.params) for client, kept in own.items()},
+            run=self.run,
+            local=self.local,
+            own=own if self.local.keeps else {},
+            rate=self.local_rate.scale(state.round),
+            wants=self.wants,
+        )
+        return plan, state
 
-    def _starts(self, state: State, cohort: Cohort) -> dict[int, Vector]:
-        own = {client: state.client_models.get(client) for client in cohort.clients.tolist()}
-        a = self.mixing
-        return {client: (1 - a) * model + a * state.params for client, model in own.items() if model is not None}
+    def _start(self, own: Vector, params: Vector) -> Vector:
+        if self.local.keeps:
+            return self.local.start(own, params)
+        return ((1 - self.mixing) * own + self.mixing * params).astype(params.dtype, copy=False)
 
     def absorb(
-        self, state: State, plan: RoundPlan, reports: Iterable[ClientReport], evaluate: Evaluate | None = None
+        self,
+        state: State,
+        plan: RoundPlan,
+        reports: Iterable[ClientReport],
+        evaluate: Evaluate | None = None,
+        validate: Callable[[Vector], float] | None = None,
     ) -> tuple[RoundRecord, State]:
         """Take in what came back, step the model, credit the clients and write it all down.
 
-        `evaluate(params, clients)` is asked only by rules that need the new model's loss on clients' data.
+        `evaluate(params, clients)` is asked only by rules that need the new model's loss on clients' data,
+        `validate(params)` only by those that try models out on data of the server's own.
         """
         if plan.round != state.round:
             raise RoundError(
@@ -196,22 +273,30 @@ class Coordinator:
             model_sha256=hashlib.sha256(state.params.tobytes()).hexdigest(),
         )
         state.ledger.record(record)
+        if isinstance(self.scheduler, Learner):
+            feedback = Feedback(plan.round, plan.params, used, state.ledger, validate)
+            state.scheduler = self.scheduler.learn(state.scheduler, feedback)
         state.round += 1
         return record, state
 
     def _step(self, state: State, plan: RoundPlan, used: list[ClientReport]) -> tuple[Rows, FloatArray]:
-        rows = _rows(plan, used)
-        if self.mixing < 1:
-            state.client_models.update({r.client: plan.params + r.delta for r in used if r.delta is not None})
+        rows, state.surrogate = self.surrogate.complete(
+            state.surrogate, plan.round, _rows(plan, used), plan.params, state.ledger
+        )
         weights, state.weighting = self.weighting.weigh(state.weighting, rows, state.ledger)
-        if not len(rows.clients):
-            return rows, NO_FLOATS
-        # Row by row in client order rather than BLAS: the same bits with any number of threads.
-        step = np.zeros_like(state.params)
-        for weight, delta in zip(weights, rows.deltas, strict=True):
-            step += weight * delta
-        state.params = state.params + self.server_rate * step
+        if len(rows.clients):
+            update = combine(weights, rows.deltas, len(state.params))
+            state.params, state.server = self.server.step(state.server, state.params, update, plan.round)
+        for report in used:
+            kept = self._keep(plan, report, state.params)
+            if kept is not None:
+                state.client_models[report.client] = kept
         return rows, weights
+
+    def _keep(self, plan: RoundPlan, report: ClientReport, result: Vector) -> Vector | None:
+        if self.local.keeps:
+            return self.local.keep(plan.params, report, result)
+        return plan.params + report.delta if self.mixing < 1 and report.delta is not None else None
 
     def _credit(
         self, state: State, completed: Ids, used: list[ClientReport], evaluate: Evaluate | None
@@ -264,12 +349,12 @@ def _content(report: ClientReport) -> tuple[object, ...]:
 
 def _rows(plan: RoundPlan, used: list[ClientReport]) -> Rows:
     if not used:
-        return Rows(NO_IDS, np.empty((0, len(plan.params))), NO_IDS, NO_FLOATS, NO_FLOATS, NO_FLOATS)
+        return Rows(NO_IDS, (), NO_IDS, NO_FLOATS, NO_FLOATS, NO_FLOATS)
     clients = np.array([r.client for r in used], dtype=np.int64)
     cohort: Cohort = plan.cohort
     return Rows(
         clients=clients,
-        deltas=np.stack([np.asarray(r.delta) for r in used]),
+        deltas=[np.asarray(r.delta) for r in used],
         ages=np.zeros(len(used), dtype=np.int64),
         sizes=np.array([r.num_samples for r in used], dtype=np.float64),
         losses=np.array([r.loss_before for r in used], dtype=np.float64),

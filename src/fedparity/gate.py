@@ -20,6 +20,7 @@ import numpy as np
 
 from fedparity import checks
 from fedparity.errors import RefusedError
+from fedparity.rows import dot
 from fedparity.types import ClientReport, RoundPlan, Vector
 
 MAX_SAMPLES = 10**9
@@ -73,17 +74,19 @@ class Gate:
         delta = report.delta
         if not isinstance(delta, np.ndarray):
             return "no update"
-        if delta.dtype != np.float64:
-            return f"update is {delta.dtype}, not float64"
+        if delta.dtype != plan.params.dtype:
+            return f"update is {delta.dtype}, not {plan.params.dtype}"
         if delta.shape != plan.params.shape:
             return f"update has shape {delta.shape}, not {plan.params.shape}"
-        if not np.isfinite(delta).all():
+        squared = dot(delta, delta)
+        if not math.isfinite(squared) and not np.isfinite(delta).all():
             return "update is not finite"
-        if delta.size and not _length(delta) <= self.max_norm:
+        if not squared <= self.max_norm**2 and not _length(delta) <= self.max_norm:
             return f"update is longer than {self.max_norm:g}"
         if not (_is_number(report.num_samples) and 0 < report.num_samples <= self.max_samples):
             return f"num_samples must be between 1 and {self.max_samples}"
-        if any(map(_infinite, (report.loss_before, report.loss_after, report.accuracy_before))):
+        said = (report.loss_before, report.loss_after, report.accuracy_before, report.loss_rms, report.duration)
+        if any(map(_infinite, said)):
             return "a reported loss or accuracy is infinite"
         return None
 

@@ -7,12 +7,16 @@ Methods compared run side by side on one engine, hence on one availability: each
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
 
 from fedparity import checks
 from fedparity.coordinator import Coordinator, State
 from fedparity.errors import ConfigError
 from fedparity.protocols import Engine, Observer
-from fedparity.types import RoundRecord, Vector
+from fedparity.rng import stream
+from fedparity.types import FloatArray, Ids, RoundRecord, Vector
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
@@ -69,16 +73,25 @@ def run_side_by_side(
     for name, coordinator in methods.items():
         if name not in now:
             now[name] = coordinator.init(num_clients or 0, params)
+    validate: Callable[[Vector], float] | None = getattr(engine, "validate", None)
     for t in range(min(state.round for state in now.values()), rounds):
         available = engine.available(t)
         for name, coordinator in methods.items():
             if now[name].round != t:
                 continue
-            plan, state = coordinator.plan(now[name], available, rounds_left=rounds - 1 - t)
-            record, state = coordinator.absorb(state, plan, engine.train(plan), engine.evaluate)
+            plan, state = coordinator.plan(now[name], available, rounds - 1 - t, partial(_losses, engine, coordinator, t))
+            record, state = coordinator.absorb(state, plan, engine.train(plan), engine.evaluate, validate)
             now[name] = state
             for observer in observers:
                 observer.on_round(name, record, state.ledger, state.params)
             if after is not None:
                 after(name, record, state)
     return now
+
+
+def _losses(engine: Engine, coordinator: Coordinator, round: int, params: Vector, clients: Ids, samples: int) -> FloatArray:
+    """Losses of a model on clients' data, for schedulers that choose by them; the same for every worker and order."""
+    probe: Callable[[Vector, Ids, int, np.random.Generator], FloatArray] | None = getattr(engine, "probe", None)
+    if samples and probe is not None:
+        return probe(params, clients, samples, stream(coordinator.seed, "probe", round))
+    return engine.evaluate(params, clients, "loss").loss

@@ -7,7 +7,8 @@ tuples and dataclasses, handed from call to call: whoever passes one in gives it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from fedparity.types import (
     Evals,
     FloatArray,
     Ids,
+    Job,
     RoundPlan,
     RoundRecord,
     RoundView,
@@ -30,6 +32,8 @@ from fedparity.types import (
 S = TypeVar("S")
 
 Evaluate: TypeAlias = Callable[[Vector, Ids], Evals]
+Measure: TypeAlias = Literal["both", "loss", "accuracy"]
+"""What an evaluation is for: what nobody asks for is not computed, and comes back as NaN."""
 
 
 class Availability(Protocol):
@@ -69,6 +73,59 @@ class Scheduler(Protocol[S]):
 
     def select(self, state: S, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, S]:
         """At most `view.cohort` of `view.available`, with their inclusion probabilities."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What came of a round, for schedulers that learn from it."""
+
+    round: int
+    params: Vector
+    """The model that was sent out."""
+    reports: Sequence[ClientReport]
+    """Those that were used, in client order."""
+    ledger: Ledger
+    """Everything recorded, this round included."""
+    validate: Callable[[Vector], float] | None
+    """Loss of a model on data that the server itself holds, if it holds any."""
+
+
+@runtime_checkable
+class Learner(Protocol[S]):
+    """A scheduler that also looks at what came back."""
+
+    def learn(self, state: S, feedback: Feedback) -> S:
+        """Take in one finished round."""
+        ...
+
+
+class Local(Protocol):
+    """How a client trains, and what it keeps from round to round (`fedparity.local`)."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether clients keep something of their own."""
+        ...
+
+    def start(self, own: Vector | None, params: Vector) -> Vector:
+        """Where training starts, given what the client kept and the model it received."""
+        ...
+
+    def keep(self, params: Vector, report: ClientReport, result: Vector) -> Vector | None:
+        """What a participant keeps: it received `params`, and the round ended with the model `result`."""
+        ...
+
+
+class Server(Protocol[S]):
+    """How the server moves the model along the aggregated update."""
+
+    def init(self, size: int) -> S:
+        """The state before the first step of a model of `size` numbers."""
+        ...
+
+    def step(self, state: S, params: Vector, update: Vector, round: int) -> tuple[Vector, S]:
+        """The next model; `update` points towards the clients."""
         ...
 
 
@@ -116,6 +173,10 @@ class Surrogate(Protocol[S]):
         """What is added this round for clients that are offline; `evaluate` scores the new model."""
         ...
 
+    def complete(self, state: S, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, S]:
+        """The rows of this round with those that stand in for earlier ones added; most rules add none."""
+        ...
+
     def remember(self, state: S, reports: Sequence[ClientReport], utility: FloatArray) -> S:
         """Keep what is needed to stand in for this round's participants later."""
         ...
@@ -133,17 +194,30 @@ class Task(Protocol):
         """The first model."""
         ...
 
-    def train(self, client: int, params: Vector, start: Vector, rng: np.random.Generator) -> ClientReport:
-        """Local training from `start`; `delta` and `loss_before` are relative to `params`, the model received."""
+    def train(self, job: Job) -> ClientReport:
+        """Local training from `job.start`; `delta` and `loss_before` are relative to `job.params`, the model received."""
         ...
 
-    def evaluate(self, params: Vector, clients: Ids) -> Evals:
+    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Loss and accuracy of `params` on each client's own data."""
         ...
 
 
+@runtime_checkable
+class TrainsMany(Protocol):
+    """A task that trains a whole cohort as one computation."""
+
+    def train_many(self, jobs: Sequence[Job]) -> list[ClientReport]:
+        """The reports of all jobs, in their order."""
+        ...
+
+
 class Engine(Protocol):
-    """How a plan is carried out: in this process, over a network, or by a test double."""
+    """How a plan is carried out: in this process, over a network, or by a test double.
+
+    An engine may also have `validate(params)` and `probe(params, clients, samples, rng)`, as tasks may; None if it
+    cannot.
+    """
 
     def available(self, round: int) -> Ids:
         """Who is online at the start of `round`."""
@@ -153,8 +227,26 @@ class Engine(Protocol):
         """Ask `plan.cohort`; reports may come in any order, and may be missing."""
         ...
 
-    def evaluate(self, params: Vector, clients: Ids) -> Evals:
+    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Loss and accuracy of `params` on the data of `clients`."""
+        ...
+
+
+@runtime_checkable
+class Validates(Protocol):
+    """A task of which the server holds some data itself."""
+
+    def validate(self, params: Vector) -> float:
+        """Loss of `params` on the server's own data."""
+        ...
+
+
+@runtime_checkable
+class Probes(Protocol):
+    """A task that can score a model on a few samples of each client."""
+
+    def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
+        """Loss of `params` on `samples` random samples of each client."""
         ...
 
 

@@ -12,6 +12,7 @@ from fedparity.coordinator import AT_ODDS, NO_REPLY
 from fedparity.errors import ConfigError
 from fedparity.journal import to_json
 from fedparity.schedulers import Fixed, Uniform
+from fedparity.servers import Sgd
 from fedparity.surrogates import UtilitySurrogate
 from fedparity.utility import GlobalLossDrop
 from fedparity.weightings import BySize
@@ -232,7 +233,7 @@ def test_mixing_of_one_is_no_mixing():
 @pytest.mark.parametrize(("a", "start"), [(0.0, 4.0), (0.25, 3.5), (0.75, 2.5)])
 def test_mixing_weighs_the_global_model_by_a(a, start):
     """The client's own model is 4, the global one, after half a step, 2."""
-    coordinator = Coordinator(1, mixing=a, server_rate=0.5)
+    coordinator = Coordinator(1, mixing=a, server=Sgd(rate=0.5))
     plan, state = coordinator.plan(coordinator.init(1, np.zeros(1)), np.arange(1))
     _, state = coordinator.absorb(state, plan, [ClientReport(0, np.array([4.0]))])
     plan, _ = coordinator.plan(state, np.arange(1))
@@ -245,7 +246,7 @@ def test_server_rate_scales_the_step(rate):
         return [a_report(k) for k in ids]
 
     full = after(reports, a_coordinator(), warm=0)[2].params - 1
-    scaled = after(reports, a_coordinator(server_rate=rate), warm=0)[2].params - 1
+    scaled = after(reports, a_coordinator(server=Sgd(rate=rate)), warm=0)[2].params - 1
     assert scaled == pytest.approx(rate * full, rel=1e-12, abs=1e-12)
 
 
@@ -260,8 +261,8 @@ def test_server_rate_scales_the_step(rate):
         (lambda: Coordinator(2, min_reports=-1), "min_reports=-1 must be"),
         (lambda: Coordinator(2, mixing=1.1), "mixing=1.1 must be between 0 and 1"),
         (lambda: Coordinator(2, mixing=float("nan")), "mixing=nan must be between 0 and 1"),
-        (lambda: Coordinator(2, server_rate=0), "server_rate=0 must be a finite number above 0"),
-        (lambda: Coordinator(2, server_rate=float("inf")), "server_rate=inf"),
+        (lambda: Coordinator(2, server=Sgd(rate=0)), "rate=0 must be a finite number above 0"),
+        (lambda: Coordinator(2, server=Sgd(rate=float("inf"))), "rate=inf"),
         (lambda: Coordinator(2, over_select=-0.1), "over_select=-0.1 must be between 0 and 10"),
     ],
 )

@@ -149,7 +149,7 @@ class TestInProcess:
 
     def test_an_error_in_a_client_is_not_swallowed(self):
         class Broken(Quadratic):
-            def train(self, client, params, start, rng):
+            def train(self, job):
                 if client == 1:
                     raise RuntimeError("out of memory")
                 return ClientReport(client, params)

@@ -10,9 +10,8 @@ import numpy as np
 
 from fedparity import checks
 from fedparity.loop import Stopped
-from fedparity.protocols import Task
-from fedparity.rng import stream
-from fedparity.types import ClientReport, Evals, Ids, RoundPlan, Vector
+from fedparity.protocols import Measure, Probes, Task, TrainsMany, Validates
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, RoundPlan, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +31,32 @@ class InProcess:
         return np.arange(self.task.num_clients, dtype=np.int64)
 
     def train(self, plan: RoundPlan) -> Iterable[ClientReport]:
-        """Train everybody asked."""
-
-        def one(client: int) -> ClientReport:
+        """Train everybody asked: at once if the task can, else one by one."""
+        jobs = [plan.job(client) for client in plan.cohort.clients.tolist()]
+        if isinstance(self.task, TrainsMany):
             if self.stop is not None and self.stop():
                 raise Stopped
-            start = plan.starts.get(client, plan.params)
-            return self.task.train(client, plan.params, start, stream(plan.seed, "train", plan.round, client))
-
-        clients = plan.cohort.clients.tolist()
+            return self.task.train_many(jobs)
         if self.workers == 1:
-            return [one(client) for client in clients]
+            return [self._one(job) for job in jobs]
         with ThreadPoolExecutor(self.workers) as pool:
-            return list(pool.map(one, clients))
+            return list(pool.map(self._one, jobs))
 
-    def evaluate(self, params: Vector, clients: Ids) -> Evals:
+    def _one(self, job: Job) -> ClientReport:
+        if self.stop is not None and self.stop():
+            raise Stopped
+        return self.task.train(job)
+
+    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Score `params` on each client's own data."""
-        return self.task.evaluate(params, clients)
+        return self.task.evaluate(params, clients, measure)
+
+    @property
+    def validate(self) -> Callable[[Vector], float] | None:
+        """Scores a model on the server's own data, if the task has any."""
+        return self.task.validate if isinstance(self.task, Validates) else None
+
+    @property
+    def probe(self) -> Callable[[Vector, Ids, int, np.random.Generator], FloatArray] | None:
+        """Scores a model on a few samples of each client, if the task can."""
+        return self.task.probe if isinstance(self.task, Probes) else None

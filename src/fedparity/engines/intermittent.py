@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedparity.errors import ConfigError
-from fedparity.protocols import Engine
+from fedparity.protocols import Engine, Measure
 from fedparity.trace import Trace
-from fedparity.types import ClientReport, Cohort, Evals, Ids, RoundPlan, Vector
+from fedparity.types import ClientReport, Cohort, Evals, FloatArray, Ids, RoundPlan, Vector
 
 LEFT = "left before the round's end"
 
@@ -36,6 +36,16 @@ class Intermittent:
         kept = Cohort(asked.clients[stays], asked.probs[stays], asked.design, asked.wasted)
         yield from self.engine.train(replace(plan, cohort=kept))
 
-    def evaluate(self, params: Vector, clients: Ids) -> Evals:
+    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """As the engine does."""
-        return self.engine.evaluate(params, clients)
+        return self.engine.evaluate(params, clients, measure)
+
+    @property
+    def validate(self) -> Callable[[Vector], float] | None:
+        """As the engine does."""
+        return getattr(self.engine, "validate", None)
+
+    @property
+    def probe(self) -> Callable[[Vector, Ids, int, np.random.Generator], FloatArray] | None:
+        """As the engine does."""
+        return getattr(self.engine, "probe", None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedparity.protocols import Measure
 from fedparity.rng import stream
 from fedparity.types import ClientReport, Evals, FloatArray, Ids, RoundPlan, Vector
 
@@ -40,7 +41,7 @@ class RollCall:
             for client, gain in zip(clients.tolist(), gains.tolist(), strict=True)
         )
 
-    def evaluate(self, params: Vector, clients: Ids) -> Evals:
+    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """There is no model: every loss is unknown."""
         unknown = np.full(len(clients), np.nan)
         return Evals(clients, unknown, unknown)

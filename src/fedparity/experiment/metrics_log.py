@@ -54,7 +54,7 @@ class MetricsLog:
         """Add the row of one round."""
         accuracy = mean_accuracy = jain_accuracy = float("nan")
         if self._engine is not None:
-            evals = self._engine.evaluate(params, np.arange(ledger.num_clients))
+            evals = self._engine.evaluate(params, np.arange(ledger.num_clients), "accuracy")
             if not np.isnan(evals.accuracy).any():
                 accuracy = mean_accuracy = float(evals.accuracy.mean())
                 jain_accuracy = jain(evals.accuracy)

@@ -67,14 +67,13 @@ def build_task(spec: Spec, seed: int) -> Task:
     if t.dataset == "logistic":
         return replace(Logistic.synthetic(clients, seed=seed), rate=t.rate, epochs=t.epochs, batch=t.batch)
     from fedparity.tasks.torch_task import digits_task
+    from fedparity.tasks.training import Training
 
     return digits_task(
         clients,
         labels_per_client=t.labels_per_client,
         hidden=t.hidden,
-        epochs=t.epochs,
-        batch=t.batch,
-        rate=t.rate,
+        training=Training(t.epochs, t.batch, t.rate),
         seed=seed,
     )
 
@@ -125,7 +124,7 @@ class _Record:
 
     def run(self, method: str, state: State) -> MethodRun:
         ledger, records = state.ledger, self.records[method]
-        evals: Evals = self._task.evaluate(state.params, np.arange(ledger.num_clients))
+        evals: Evals = self._task.evaluate(state.params, np.arange(ledger.num_clients), "accuracy")
         return MethodRun(
             method=method,
             seed=self.seed,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedparity.ledger import Ledger
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, StandIn
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,10 @@ class NoSurrogate:
     ) -> tuple[StandIn, None]:
         """Nothing is added."""
         return StandIn(), state
+
+    def complete(self, state: None, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, None]:
+        """The model's step is made of this round's updates alone."""
+        return rows, state
 
     def remember(self, state: None, reports: Sequence[ClientReport], utility: FloatArray) -> None:
         """Nothing is kept."""

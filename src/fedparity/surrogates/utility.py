@@ -21,7 +21,7 @@ import numpy as np
 
 from fedparity import checks
 from fedparity.ledger import Ledger
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, StandIn
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector, Want
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
@@ -42,6 +42,11 @@ class UtilitySurrogate:
         checks.positive("lam", self.lam)
         if self.epsilon is not None:
             checks.not_negative("epsilon", self.epsilon)
+
+    @property
+    def wants(self) -> tuple[Want, ...]:
+        """A level is the loss of the client's own last model."""
+        return ("loss_after",) if self.g == "level" else ()
 
     def init(self, num_clients: int) -> FloatArray:
         """g_k of each client; the round it stems from is the ledger's `last_completed`."""
@@ -71,6 +76,10 @@ class UtilitySurrogate:
         truth = now if self.g == "level" else np.maximum(ledger.loss[missing] - now, 0.0)
         error = float(np.abs(state[missing] - truth).max())
         return error if math.isfinite(error) else math.nan
+
+    def complete(self, state: FloatArray, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, FloatArray]:
+        """The model's step is made of this round's updates alone."""
+        return rows, state
 
     def remember(self, state: FloatArray, reports: Sequence[ClientReport], utility: FloatArray) -> FloatArray:
         """Keep g_k of this round's participants."""

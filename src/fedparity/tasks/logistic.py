@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity import checks
+from fedparity.protocols import Measure
 from fedparity.rng import stream
-from fedparity.types import ClientReport, Evals, Ids, Vector
+from fedparity.tasks.rule import finish, train_by_rule
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,26 +69,46 @@ class Logistic:
         padded = np.column_stack([x, np.ones(len(x))])
         return np.asarray((padded.T @ error / len(y)).ravel() + self.l2 * params)
 
-    def train(self, client: int, params: Vector, start: Vector, rng: np.random.Generator) -> ClientReport:
+    def train(self, job: Job) -> ClientReport:
         """Epochs of mini-batch gradient descent."""
-        x, y, w = self.x[client], self.y[client], start.copy()
+        client, params, rng = job.client, job.params, job.rng()
+        x, y = self.x[client], self.y[client]
+        losses = self._losses(params, x, y)
         before = self.evaluate(params, np.array([client]))
-        for _ in range(self.epochs):
-            order = rng.permutation(len(y))
-            for first in range(0, len(y), self.batch):
-                rows = order[first : first + self.batch]
-                w -= self.rate * self.gradient(w, x[rows], y[rows])
+
+        def descend(w: Vector, pull: float, centre: Vector) -> Vector:
+            for _ in range(self.epochs):
+                order = rng.permutation(len(y))
+                for first in range(0, len(y), self.batch):
+                    rows = order[first : first + self.batch]
+                    w -= job.rate * self.rate * (self.gradient(w, x[rows], y[rows]) + pull * (w - centre))
+            return w
+
+        w, own = train_by_rule(job, descend)
         after = self.evaluate(w, np.array([client]))
-        return ClientReport(
-            client,
-            w - params,
+        return finish(
+            job,
+            w,
+            own,
             num_samples=len(y),
             loss_before=float(before.loss[0]),
             loss_after=float(after.loss[0]),
             accuracy_before=float(before.accuracy[0]),
+            loss_rms=float(np.sqrt((losses**2).mean())),
         )
 
-    def evaluate(self, params: Vector, clients: Ids) -> Evals:
+    def _losses(self, params: Vector, x: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
+        picked = np.take_along_axis(self._probs(params, x), y[..., None], axis=-1)[..., 0]
+        return np.asarray(-np.log(np.maximum(picked, 1e-300)))
+
+    def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
+        """Mean loss on a few random samples of each client."""
+        rows = rng.random((self.num_clients, self.x.shape[1])).argsort(axis=1)[clients, :samples]
+        x = np.take_along_axis(self.x[clients], rows[..., None], axis=1)
+        losses = self._losses(params, x, np.take_along_axis(self.y[clients], rows, axis=1))
+        return np.asarray(losses.mean(axis=1) + self.l2 / 2 * float(params @ params))
+
+    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Mean loss and accuracy on each client's samples."""
         probs = self._probs(params, self.x[clients])
         y = self.y[clients]

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity import checks
+from fedparity.protocols import Measure
 from fedparity.rng import stream
-from fedparity.types import ClientReport, Evals, Ids, Vector
+from fedparity.tasks.rule import finish, train_by_rule
+from fedparity.types import ClientReport, Evals, Ids, Job, Vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,16 +53,20 @@ class Quadratic:
     def _loss(self, params: Vector, client: int) -> float:
         return float(0.5 * (self.curvature[client] * (params - self.centres[client]) ** 2).sum())
 
-    def train(self, client: int, params: Vector, start: Vector, rng: np.random.Generator) -> ClientReport:
+    def train(self, job: Job) -> ClientReport:
         """`steps` steps of gradient descent."""
-        w = start.copy()
-        for _ in range(self.steps):
-            w -= self.rate * self.curvature[client] * (w - self.centres[client])
-        return ClientReport(
-            client, w - params, loss_before=self._loss(params, client), loss_after=self._loss(w, client)
-        )
+        h, c = self.curvature[job.client], self.centres[job.client]
 
-    def evaluate(self, params: Vector, clients: Ids) -> Evals:
+        def descend(w: Vector, pull: float, centre: Vector) -> Vector:
+            for _ in range(self.steps):
+                w -= job.rate * self.rate * (h * (w - c) + pull * (w - centre))
+            return w
+
+        w, own = train_by_rule(job, descend)
+        before, after = self._loss(job.params, job.client), self._loss(w, job.client)
+        return finish(job, w, own, loss_before=before, loss_after=after, loss_rms=before)
+
+    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Losses; a quadratic has no accuracy."""
         loss = 0.5 * (self.curvature[clients] * (params - self.centres[clients]) ** 2).sum(1)
         return Evals(clients, loss, np.full(len(clients), np.nan))

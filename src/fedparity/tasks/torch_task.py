@@ -1,234 +1,353 @@
-"""Local training of a small PyTorch model (Algorithm 2 of the paper): epochs of mini-batch SGD on one's own images.
+"""Clients that train a PyTorch classifier on their own samples (Algorithm 2 of the paper).
 
-    w_k <- w_k - rate * v,    v <- momentum * v + gradient of the mean cross-entropy of a mini-batch    (v = 0 at first)
+Loss is always that of a client's own *training* samples, accuracy that on its own *test* samples, in reports and in
+`evaluate` alike. Test samples go through the model once, whoever shares them: per-client accuracies are gathered from
+one table, kept until another model is asked about. Scores come from fixed groups of samples, so a client's numbers are
+the same bits whoever else is asked about.
 
-Loss is always that of a client's own *training* images, accuracy that on its own *test* images, in reports and in
-`evaluate` alike. Every score comes from one pass over all images in one fixed order, so a client's numbers are the same
-bits whoever else is asked about. Models work in float32; vectors are float64 and hold the float32 values exactly.
-
-Bits depend on the key of the random stream alone: each call has a model to itself, and pins torch to one thread (and
-leaves it so), since two threads may round differently. Clients, not matrix products, are what runs in parallel here.
-Importing this module imports torch; importing `fedparity.tasks` does not.
+Bits depend on the key of the random stream and on `threads`, never on how many clients train at a time: each call has a
+model to itself. Importing this module imports torch; importing `fedparity.tasks` does not.
 """
 
 from __future__ import annotations
 
-import copy
-import itertools
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedparity import checks
 from fedparity.errors import ConfigError
-from fedparity.tasks.digits import Partition, load_digits, partition_labels
-from fedparity.types import BoolArray, ClientReport, Evals, FloatArray, Ids, Vector
+from fedparity.local import Ditto, PhpFl, Prox
+from fedparity.protocols import Measure
+from fedparity.tasks.digits import load_digits, partition_labels
+from fedparity.tasks.flat import Flat, Replica
+from fedparity.tasks.rule import finish
+from fedparity.tasks.samples import Samples, tiles
+from fedparity.tasks.training import Training
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, Prototypes, Vector
 
 try:
     import torch
     from torch import Tensor, nn
+
+    from fedparity.tasks.optimise import Optimiser
 except ImportError as error:
     raise ConfigError("this task trains with PyTorch; pip install 'fedparity[torch]'") from error
 
-
-def mlp(sizes: Sequence[int]) -> nn.Sequential:
-    """Linear layers with ReLU between them; its first weights are fixed and torch's global generator is left alone."""
-    layers: list[nn.Module] = []
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        for fan_in, fan_out in itertools.pairwise(sizes):
-            layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+TILE = 250
+"""Samples scored at a time."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Replica:
-    """A model of one's own, whose parameters and gradients are windows on two flat float32 tensors."""
+class _Scores:
+    """What is known of one model: the test samples it recognises, group by group."""
 
-    module: nn.Module
-    weights: Tensor
-    gradient: Tensor
+    def __init__(self) -> None:
+        self.params: Vector | None = None
+        self.hits: dict[int, NDArray[np.bool_]] = {}
 
-    def load(self, vector: Vector) -> None:
-        """Take over the values of `vector`, rounded to float32."""
-        self.weights.copy_(torch.tensor(vector))
-
-    def vector(self) -> Vector:
-        """The values, exact in float64."""
-        return np.asarray(self.weights.double().numpy())
-
-
-class Flat:
-    """Module <-> flat vector: parameters in the order of `module.parameters()`, each row by row.
-
-    Copying a module costs more than a step of training, so copies are lent, one borrower at a time, and lent again.
-    """
-
-    __slots__ = ("_spare", "module", "size")
-
-    def __init__(self, module: nn.Module) -> None:
-        if any(True for _ in module.buffers()):
-            raise ConfigError("a model with buffers (batch norm) is more than its parameters; use group norm instead")
-        self.module = module
-        self.size = sum(p.numel() for p in module.parameters())
-        self._spare: list[Replica] = []
-
-    def __reduce__(self) -> tuple[type[Flat], tuple[nn.Module]]:
-        return Flat, (self.module,)
-
-    @contextmanager
-    def lend(self, vector: Vector) -> Iterator[Replica]:
-        """A model with these values, nobody else's until it is given back."""
-        if len(vector) != self.size:
-            raise ConfigError(f"params has {len(vector)} entries but the model has {self.size}; start from task.init")
-        try:
-            replica = self._spare.pop()
-        except IndexError:
-            replica = self._copy()
-        replica.load(vector)
-        yield replica
-        self._spare.append(replica)
-
-    def _copy(self) -> Replica:
-        parameters = list(self.module.parameters())
-        sizes = [p.numel() for p in parameters]
-        weights, gradient = torch.zeros(self.size), torch.zeros(self.size)
-        own: dict[int, object] = {}
-        for p, w, g in zip(parameters, torch.split(weights, sizes), torch.split(gradient, sizes), strict=True):
-            window = nn.Parameter(w.view(p.shape))
-            window.grad = g.view(p.shape)
-            own[id(p)] = window
-        return Replica(copy.deepcopy(self.module, own), weights, gradient)
-
-    def init(self, rng: np.random.Generator) -> Vector:
-        """PyTorch's own first weights for linear and convolutional layers: uniform within 1 / sqrt(fan in)."""
-        bound, parts = 1.0, []
-        for p in self.module.parameters():
-            if p.ndim > 1:
-                bound = 1 / math.sqrt(p.numel() / p.shape[0])
-            parts.append(rng.uniform(-bound, bound, p.numel()))
-        return np.concatenate(parts).astype(np.float32).astype(np.float64)
+    def of(self, params: Vector) -> dict[int, NDArray[np.bool_]]:
+        if self.params is not params:  # models are replaced, never changed in place
+            self.params, self.hits = params, {}
+        return self.hits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TorchTask:
-    """Clients that train a classifier of images; `images` is images x pixels, as the module takes them."""
+    """Clients that train a classifier; the module takes batches of samples as floats, shaped as they are kept."""
 
     module: nn.Module
-    images: NDArray[np.float32]
-    labels: NDArray[np.int64]
-    partition: Partition
-    epochs: int = 2
-    batch: int = 16
-    rate: float = 0.1
-    momentum: float = 0.0
-    """Within one local training; a client keeps no momentum from round to round."""
+    samples: Samples
+    training: Training = field(default_factory=Training)
+    threads: int = 1
+    """Threads of one matrix product: part of what decides the bits."""
+    workers: int = 1
+    """How many groups of samples are scored at a time; decides nothing."""
+    channels_last: bool = False
+    device: str = "cpu"
+    double: bool = False
+    """Work in float64 instead of float32."""
+    first: Vector | None = None
+    """The first model; None: drawn."""
     flat: Flat = field(init=False, repr=False)
-    _x: Tensor = field(init=False, repr=False)
-    _y: Tensor = field(init=False, repr=False)
+    _order: Ids = field(init=False, repr=False)
+    _scores: _Scores = field(init=False, repr=False, default_factory=_Scores)
 
     def __post_init__(self) -> None:
-        checks.at_least("epochs", self.epochs, 1)
-        checks.at_least("batch", self.batch, 1)
-        checks.positive("rate", self.rate)
-        checks.between("momentum", self.momentum, 0, 0.999)
-        for client, pair in enumerate(zip(self.partition.train, self.partition.test, strict=True)):
-            if not all(map(len, pair)):
-                raise ConfigError(f"client {client} has no training or no test images; give every client some of each")
-        object.__setattr__(self, "flat", Flat(self.module))
-        object.__setattr__(self, "_x", torch.tensor(self.images, dtype=torch.float32))
-        object.__setattr__(self, "_y", torch.tensor(self.labels, dtype=torch.int64))
+        checks.at_least("threads", self.threads, 1)
+        checks.at_least("workers", self.workers, 1)
+        flat = Flat(
+            self.module,
+            channels_last=self.channels_last,
+            device=_device(self.device),
+            dtype=torch.float64 if self.double else torch.float32,
+        )
+        object.__setattr__(self, "flat", flat)
+        tested = np.unique(np.concatenate([*self.samples.test, self.samples.held_out]))
+        by_label = np.argsort(self.samples.y_test[tested], kind="stable")
+        object.__setattr__(self, "_order", tested[by_label])  # clients ask for labels, so groups hold one label each
+        self._check_output()
+
+    def _check_output(self) -> None:
+        """Refuse a model whose answers do not fit the labels, before anybody trains it."""
+        with self.flat.lend(self.flat.current()) as replica, torch.no_grad():
+            replica.module.eval()
+            try:
+                shape = tuple(replica.module(self._floats(self.samples.x_train[:1])).shape)
+            except RuntimeError as error:
+                given = self.samples.x_train.shape[1:]
+                raise ConfigError(f"the model cannot take samples of shape {given}: {_first_line(error)}") from error
+        if len(shape) != 2 or shape[1] < self.samples.classes:
+            raise ConfigError(
+                f"the model answers with shape {shape} but there are {self.samples.classes} labels;"
+                f" it must give (batch, {self.samples.classes})"
+            )
 
     @property
     def num_clients(self) -> int:
         """How many clients hold data."""
-        return self.partition.num_clients
+        return self.samples.num_clients
 
     def init(self, rng: np.random.Generator) -> Vector:
         """The first model."""
-        return self.flat.init(rng)
+        return self.flat.init(rng) if self.first is None else self.first
 
-    def train(self, client: int, params: Vector, start: Vector, rng: np.random.Generator) -> ClientReport:
-        """Epochs of mini-batch SGD from `start`; the update is relative to `params` as received, unrounded."""
-        torch.set_num_threads(1)
-        own = np.array([client])
-        with self.flat.lend(params) as replica:
-            before = self._evals(replica, own)
-            replica.load(start)
-            failure = self._descend(replica, self.partition.train[client], rng)
-            after = self._evals(replica, own)
-            delta = replica.vector() - params
-        if failure is None and not math.isfinite(after.loss[0]):
-            failure = f"loss is {_word(after.loss[0])} after training"
+    def _floats(self, rows: NDArray[np.generic]) -> Tensor:
+        """Samples as the model takes them."""
+        raw = torch.from_numpy(np.array(rows)).to(self.device)
+        x = raw.to(self.flat.dtype)
+        if self.samples.peak != 1:
+            x /= self.samples.peak
+        return x.contiguous(memory_format=torch.channels_last) if self.channels_last and x.ndim == 4 else x
+
+    # -- training -----------------------------------------------------------------------------------------------------
+
+    def train(self, job: Job) -> ClientReport:
+        """Train from `job.start`; the update is relative to `job.params`."""
+        torch.set_num_threads(self.threads)
+        rows = self.samples.train[job.client]
+        x = np.array(self.samples.x_train[rows])
+        y = torch.from_numpy(self.samples.y_train[rows].astype(np.int64)).to(self.device)
+        with self.flat.lend(job.params) as replica:
+            told = self._before(replica, job, x, y)
+            if "prototypes" in job.wants:
+                told["prototypes"] = self._prototypes(replica, x, y)
+            trained, own, failure = self._train_by_rule(replica, job, x, y)
+            if failure is None and "loss_after" in job.wants:
+                replica.load(trained)
+                told["loss_after"] = float(self._losses(replica, x, y).mean())
+                if not math.isfinite(told["loss_after"]):
+                    failure = f"loss is {_word(told['loss_after'])} after training"
         if failure is not None:
-            return ClientReport(client, failure=failure)
-        return ClientReport(
-            client,
-            delta,
-            num_samples=len(self.partition.train[client]),
-            loss_before=float(before.loss[0]),
-            loss_after=float(after.loss[0]),
-            accuracy_before=float(before.accuracy[0]),
-        )
+            return ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {failure}")
+        return finish(job, trained, own, num_samples=len(rows), **told)
 
-    def _descend(self, replica: Replica, rows: Ids, rng: np.random.Generator) -> str | None:
-        """Train in place; what went wrong, if something did."""
-        x, y = self._x[rows], self._y[rows]
-        velocity = torch.zeros_like(replica.gradient)
-        for epoch in range(self.epochs):
-            order = torch.from_numpy(rng.permutation(len(rows)))
-            for number, batch in enumerate(torch.split(order, self.batch)):
-                loss = nn.functional.cross_entropy(replica.module(x[batch]), y[batch])
-                value = loss.item()
-                if not math.isfinite(value):
-                    return f"loss is {_word(value)} in epoch {epoch + 1} batch {number + 1}"
-                replica.gradient.zero_()
-                torch.autograd.backward(loss)
-                step = velocity.mul_(self.momentum).add_(replica.gradient) if self.momentum else replica.gradient
-                replica.weights.sub_(step, alpha=self.rate)
+    def _before(self, replica: Replica, job: Job, x: NDArray[np.generic], y: Tensor) -> dict[str, Any]:
+        """What the report says about the model received, as far as anybody wants to know."""
+        told: dict[str, Any] = {}
+        if job.wants & {"loss_before", "loss_rms"}:
+            losses = self._losses(replica, x, y)
+            told["loss_before"] = float(losses.mean())
+            told["loss_rms"] = float(np.sqrt((losses**2).mean()))
+        if "accuracy_before" in job.wants:
+            told["accuracy_before"] = float(self._hits(job.params, self.samples.test[job.client]).mean())
+        return told
+
+    def _train_by_rule(
+        self, replica: Replica, job: Job, x: NDArray[np.generic], y: Tensor
+    ) -> tuple[Vector, Vector | None, str | None]:
+        """The trained model, what the client keeps of it, and what went wrong."""
+        rule, rng = job.local, job.rng()
+        if isinstance(rule, PhpFl):
+            from fedparity.tasks.php_fl import train_pair
+
+            with self.flat.lend(job.params) as local:
+                return train_pair(self, rule, job, replica, local, x, y)
+        replica.load(job.start)
+        failure = self._descend(replica, job, x, y, rng, rule.mu if isinstance(rule, Prox) else 0.0)
+        trained = replica.vector()
+        if failure is None and isinstance(rule, Ditto):
+            replica.load(job.params if job.own is None else job.own)
+            failure = self._descend(replica, job, x, y, rng, rule.lam)
+            return trained, replica.vector(), failure
+        return trained, None, failure
+
+    def _descend(
+        self,
+        replica: Replica,
+        job: Job,
+        x: NDArray[np.generic],
+        y: Tensor,
+        rng: np.random.Generator,
+        pull: float,
+    ) -> str | None:
+        """Train in place, pulled towards the model received; what went wrong, if something did."""
+        replica.module.train()
+        optimiser = Optimiser(self.training, replica.gradient, job.rate)
+        centre = None
+        if pull:
+            with self.flat.lend(job.params) as received:
+                centre = received.parameters.clone()
+        for step, batch in enumerate(self.training.batches(len(x), rng)):
+            loss = nn.functional.cross_entropy(replica.module(self._floats(x[batch])), y[batch])
+            value = loss.item()
+            if not math.isfinite(value):
+                return f"loss is {_word(value)} in {self.training.place(step, len(x))}"
+            replica.gradient.zero_()
+            torch.autograd.backward(loss)
+            if centre is not None:
+                replica.gradient.add_(replica.parameters.detach() - centre, alpha=pull)
+            optimiser.step(replica.parameters, replica.gradient)
         return None
 
-    def evaluate(self, params: Vector, clients: Ids) -> Evals:
-        """Mean loss on each client's own training images, accuracy on its own test images."""
-        torch.set_num_threads(1)
-        with self.flat.lend(params) as replica:
-            return self._evals(replica, clients)
+    def _prototypes(self, replica: Replica, x: NDArray[np.generic], y: Tensor) -> Prototypes:
+        """Class means of what the last linear layer takes."""
+        head = _head(replica.module)
+        seen: list[Tensor] = []
+        handle = head.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0].detach()))
+        try:
+            self._losses(replica, x, y)
+        finally:
+            handle.remove()
+        features = torch.cat(seen).double().cpu().numpy()
+        labels = y.cpu().numpy()
+        counts = np.bincount(labels, minlength=self.samples.classes)
+        sums = np.zeros((self.samples.classes, features.shape[1]))
+        np.add.at(sums, labels, features)
+        return Prototypes(sums / np.maximum(counts, 1)[:, None], counts)
+
+    # -- scoring ------------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _losses(self, replica: Replica, x: NDArray[np.generic], y: Tensor) -> FloatArray:
+        """The loss of each sample."""
+        replica.module.eval()
+        parts = []
+        for first in range(0, len(x), TILE):
+            logits = replica.module(self._floats(x[first : first + TILE]))
+            parts.append(nn.functional.cross_entropy(logits, y[first : first + TILE], reduction="none"))
+        return np.asarray(torch.cat(parts).double().cpu().numpy())
+
+    def _hits(self, params: Vector, wanted: Ids) -> NDArray[np.bool_]:
+        """Which of these test samples the model recognises; an answer that is not a number is not recognised."""
+        known = self._scores.of(params)
+        todo = [(number, rows) for number, rows in tiles(self._order, wanted, TILE) if number not in known]
+        found = self._map(params, [rows for _, rows in todo])
+        known |= {number: hits for (number, _), hits in zip(todo, found, strict=True)}
+        table = np.zeros(int(self._order.max()) + 1, dtype=np.bool_)
+        for number, rows in tiles(self._order, wanted, TILE):
+            table[rows] = known[number]
+        return np.asarray(table[wanted])
+
+    def _map(self, params: Vector, groups: list[Ids]) -> list[NDArray[np.bool_]]:
+        if min(self.workers, len(groups)) <= 1:
+            with self.flat.lend(params) as replica:
+                return [self._recognised(replica, rows) for rows in groups]
+
+        def score(part: list[Ids]) -> list[NDArray[np.bool_]]:
+            torch.set_num_threads(self.threads)
+            with self.flat.lend(params) as replica:
+                return [self._recognised(replica, rows) for rows in part]
+
+        parts = [groups[first :: self.workers] for first in range(self.workers)]
+        with ThreadPoolExecutor(self.workers) as pool:
+            done = list(pool.map(score, parts))
+        return [done[i % self.workers][i // self.workers] for i in range(len(groups))]
+
+    @torch.no_grad()
+    def _recognised(self, replica: Replica, rows: Ids) -> NDArray[np.bool_]:
+        replica.module.eval()
+        logits = replica.module(self._floats(self.samples.x_test[rows]))
+        hits = (logits.argmax(1).cpu().numpy() == self.samples.y_test[rows]) & ~logits.isnan().any(1).cpu().numpy()
+        return np.asarray(hits)
+
+    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
+        """Mean loss on each client's own training samples, accuracy on its own test samples."""
+        torch.set_num_threads(self.threads)
+        loss = accuracy = np.full(len(clients), np.nan)
+        if measure != "accuracy":
+            loss = self._client_losses(params, [self.samples.train[c] for c in clients.tolist()])
+        if measure != "loss" and len(clients):
+            tests = [self.samples.test[c] for c in clients.tolist()]
+            hits = self._hits(params, np.concatenate(tests))
+            ends = np.cumsum([len(t) for t in tests])
+            accuracy = np.array([part.mean() for part in np.split(hits, ends[:-1])], dtype=np.float64)
+        return Evals(clients, loss, accuracy)
+
+    def _client_losses(self, params: Vector, groups: Sequence[Ids]) -> FloatArray:
+        def mean(rows: Ids) -> float:
+            torch.set_num_threads(self.threads)
+            y = torch.from_numpy(self.samples.y_train[rows].astype(np.int64)).to(self.device)
+            with self.flat.lend(params) as replica:
+                return float(self._losses(replica, self.samples.x_train[rows], y).mean())
+
+        if min(self.workers, len(groups)) <= 1:
+            return np.array([mean(rows) for rows in groups], dtype=np.float64)
+        with ThreadPoolExecutor(self.workers) as pool:
+            return np.array(list(pool.map(mean, groups)), dtype=np.float64)
+
+    def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
+        """Mean loss on a few random training samples of each client."""
+        chosen = [
+            rng.permutation(self.samples.train[c])[:samples] for c in range(self.num_clients)
+        ]  # drawn for all, so that a client's samples do not depend on who else is asked about
+        return self._client_losses(params, [chosen[c] for c in clients.tolist()])
+
+    def validate(self, params: Vector) -> float:
+        """Mean loss on the samples that the server holds itself."""
+        if not len(self.samples.validation):
+            raise ConfigError("the server holds no data of its own; set task.validation, for example to 0.02")
+        return float(self._client_losses(params, [self.samples.validation])[0])
 
     def accuracy(self, params: Vector) -> float:
-        """Accuracy on all held-out images: the global test accuracy."""
-        torch.set_num_threads(1)
-        with self.flat.lend(params) as replica:
-            return float(self._score(replica)[1][self.partition.held_out].mean())
+        """Accuracy on all held-out samples: the global test accuracy."""
+        torch.set_num_threads(self.threads)
+        return float(self._hits(params, self.samples.held_out).mean())
 
-    def _evals(self, replica: Replica, clients: Ids) -> Evals:
-        loss, hit = self._score(replica)
-        return Evals(clients, _means(loss, self.partition.train, clients), _means(hit, self.partition.test, clients))
+    def own_accuracy(self, client: int, model: Vector) -> float:
+        """Accuracy of a client's own model on its own test samples."""
+        torch.set_num_threads(self.threads)
+        rows = self.samples.test[client]
+        with self.flat.lend(model) as replica:
+            hits = [self._recognised(replica, group) for group in np.array_split(rows, math.ceil(len(rows) / TILE))]
+        return float(np.concatenate(hits).mean())
 
-    def _score(self, replica: Replica) -> tuple[FloatArray, BoolArray]:
-        """Loss of every image and whether it is recognised; an answer that is not a number is not recognised."""
-        with torch.no_grad():
-            logits = replica.module(self._x)
-            loss = nn.functional.cross_entropy(logits, self._y, reduction="none")
-            hit = (logits.argmax(1) == self._y) & ~loss.isnan()
-        return loss.double().numpy(), hit.numpy()
+    def label_counts(self) -> NDArray[np.int64]:
+        """Clients x labels: training samples."""
+        return self.samples.label_counts()
 
 
-def _means(values: NDArray[np.generic], parts: Sequence[Ids], clients: Ids) -> FloatArray:
-    """Mean of `values` over each client's part, summed in its order."""
-    if len(clients) == 0:
-        return np.empty(0)
-    chosen = [parts[client] for client in clients.tolist()]
-    sizes = np.array([len(part) for part in chosen])
-    owner = np.repeat(np.arange(len(chosen)), sizes)
-    return np.asarray(np.bincount(owner, weights=values[np.concatenate(chosen)]) / sizes)
+def _head(module: nn.Module) -> nn.Linear:
+    layers = [part for part in module.modules() if isinstance(part, nn.Linear)]
+    if not layers:
+        raise ConfigError("prototypes need a model whose last layer is linear; use another surrogate")
+    return layers[-1]
+
+
+def _device(name: str) -> str:
+    if name.split(":")[0] == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device={name!r} but PyTorch sees no GPU here; use device='cpu'")
+    return name
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _word(value: float) -> str:
     return "NaN" if math.isnan(value) else "infinite"
+
+
+def mlp(sizes: Sequence[int]) -> nn.Sequential:
+    """Linear layers with ReLU between them."""
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in zip(sizes, sizes[1:], strict=False):
+        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
 
 
 def digits_task(
@@ -236,14 +355,13 @@ def digits_task(
     labels_per_client: int = 2,
     *,
     hidden: int = 32,
-    epochs: int = 2,
-    batch: int = 16,
-    rate: float = 0.1,
-    momentum: float = 0.0,
+    training: Training | None = None,
     seed: int = 0,
+    workers: int = 1,
 ) -> TorchTask:
     """A 64-hidden-10 network on the digits, `labels_per_client` labels a client; `seed` is that of the partition."""
     checks.at_least("hidden", hidden, 1)
     images, labels = load_digits()
-    partition = partition_labels(labels, num_clients, labels_per_client, seed=seed)
-    return TorchTask(mlp([64, hidden, 10]), images, labels, partition, epochs, batch, rate, momentum)
+    dealt = partition_labels(labels, num_clients, labels_per_client, seed=seed)
+    samples = Samples(images, labels, images, labels, dealt.train, dealt.test, 10, dealt.held_out)
+    return TorchTask(mlp([64, hidden, 10]), samples, training or Training(), workers=workers)

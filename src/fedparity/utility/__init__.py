@@ -6,9 +6,16 @@ from fedparity.protocols import Utility
 from fedparity.table import Table
 from fedparity.utility.global_drop import AccuracyGain, GlobalLossDrop
 from fedparity.utility.loss_drop import LossDrop
+from fedparity.utility.none import NoUtility
 
 UTILITIES: Table[Utility[Any]] = Table(
-    "utility", {"loss_drop": LossDrop, "global_loss_drop": GlobalLossDrop, "accuracy_gain": AccuracyGain}
+    "utility",
+    {
+        "loss_drop": LossDrop,
+        "global_loss_drop": GlobalLossDrop,
+        "accuracy_gain": AccuracyGain,
+        "none": NoUtility,
+    },
 )
 
-__all__ = ["UTILITIES", "AccuracyGain", "GlobalLossDrop", "LossDrop"]
+__all__ = ["UTILITIES", "AccuracyGain", "GlobalLossDrop", "LossDrop", "NoUtility"]

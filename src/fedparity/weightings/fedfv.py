@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from fedparity import checks
 from fedparity.ledger import Ledger
+from fedparity.rows import gram as inner_products
 from fedparity.types import FloatArray, Rows
 from fedparity.weightings.losses import losses_of
 
@@ -31,6 +32,7 @@ class FairVector:
 
     alpha: float = 0.1
     tau: int = 1
+    wants: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Wang et al., Federated Learning with Fair Averaging, IJCAI 2021"
 
     def __post_init__(self) -> None:
@@ -46,7 +48,7 @@ class FairVector:
         weights = np.zeros(len(rows.clients))
         if not len(fresh):
             return weights, state
-        gram = rows.deltas @ rows.deltas.T
+        gram = inner_products(rows.deltas)
         plain = weights.copy()
         plain[fresh] = 1 / len(fresh)
         weights = self._internal(gram, fresh, losses_of(rows)).mean(axis=0)

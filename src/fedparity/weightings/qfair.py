@@ -14,6 +14,7 @@ import numpy as np
 
 from fedparity import checks
 from fedparity.ledger import Ledger
+from fedparity.rows import squared_lengths
 from fedparity.types import FloatArray, Rows
 from fedparity.weightings.losses import losses_of
 
@@ -28,6 +29,7 @@ class QFair:
     q: float = 1.0
     lipschitz: float = 10.0
     """L: 1 / the local learning rate."""
+    wants: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Li et al., Fair Resource Allocation in Federated Learning, ICLR 2020"
 
     def __post_init__(self) -> None:
@@ -40,6 +42,6 @@ class QFair:
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """L F_k^q / sum of h_k."""
         loss = losses_of(rows) + TINY
-        norm2 = self.lipschitz**2 * np.einsum("kd,kd->k", rows.deltas, rows.deltas)
+        norm2 = self.lipschitz**2 * squared_lengths(rows.deltas)
         h = self.q * loss ** (self.q - 1) * norm2 + self.lipschitz * loss**self.q
         return self.lipschitz * loss**self.q / max(float(h.sum()), TINY), state

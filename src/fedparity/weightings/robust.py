@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from fedparity import checks
 from fedparity.ledger import Ledger
+from fedparity.rows import gram as inner_products
+from fedparity.rows import squared_lengths
 from fedparity.types import FloatArray, Rows
 
 
@@ -37,7 +39,7 @@ class Clipped:
         """1/m, less for longer updates."""
         if not len(rows.clients):
             return np.empty(0), state
-        length = np.sqrt(np.einsum("kd,kd->k", rows.deltas, rows.deltas))
+        length = np.sqrt(squared_lengths(rows.deltas))
         cut = np.minimum(1.0, self.factor * float(np.median(length)) / np.maximum(length, 1e-300))
         return np.where(length > 0, cut, 1.0) / len(length), state
 
@@ -62,7 +64,7 @@ class GeometricMedian:
         m = len(rows.clients)
         if not m:
             return np.empty(0), state
-        gram = rows.deltas @ rows.deltas.T
+        gram = inner_products(rows.deltas)
         weights = np.full(m, 1 / m)
         floor = self.smooth * max(float(np.sqrt(np.diag(gram).max())), 1e-300)
         for _ in range(self.steps):
@@ -92,14 +94,13 @@ class Krum:
         f = int(self.bad * m)
         if m - f < 3:
             return np.full(m, 1 / max(1, m)), state
-        squared = _distances(rows.deltas)
+        squared = _distances(inner_products(rows.deltas))
         scores = np.sort(squared, axis=1)[:, 1 : m - f - 1].sum(axis=1)
         weights = np.zeros(m)
         weights[np.argsort(scores, kind="stable")[: m - f]] = 1 / (m - f)
         return weights, state
 
 
-def _distances(deltas: NDArray[np.float64]) -> NDArray[np.float64]:
-    gram = deltas @ deltas.T
+def _distances(gram: NDArray[np.float64]) -> NDArray[np.float64]:
     size = np.diag(gram)
     return np.maximum(size[:, None] + size - 2 * gram, 0.0)

@@ -1,0 +1,46 @@
+"""The plain step, with momentum if wanted (FedAvgM, Hsu et al. 2019).
+
+v <- momentum v + update        w <- w + rate schedule(t) v
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedparity import checks
+from fedparity.schedules import schedule_of
+from fedparity.types import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Sgd:
+    """w + rate x update, with momentum if wanted."""
+
+    rate: float = 1.0
+    momentum: float = 0.0
+    schedule: str = "constant"
+    """What the rate is multiplied by in each round: a name of `fedparity list schedules`, its keys as a=1;b=2."""
+    reference: ClassVar[str] = "Hsu et al., Measuring the Effects of Non-Identical Data Distribution, 2019"
+
+    def __post_init__(self) -> None:
+        checks.positive("rate", self.rate)
+        checks.between("momentum", self.momentum, 0, 0.9999)
+        schedule_of(self.schedule)
+
+    def init(self, size: int) -> NDArray[np.float64] | None:
+        """The velocity, if there is momentum."""
+        return np.zeros(size) if self.momentum else None
+
+    def step(
+        self, state: NDArray[np.float64] | None, params: Vector, update: Vector, round: int
+    ) -> tuple[Vector, NDArray[np.float64] | None]:
+        """Along the velocity."""
+        if state is not None:
+            state = self.momentum * state + update
+            update = state
+        rate = self.rate * schedule_of(self.schedule).scale(round)
+        return (params + rate * update).astype(params.dtype, copy=False), state

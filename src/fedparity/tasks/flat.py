@@ -1,0 +1,147 @@
+"""A PyTorch module as a flat vector and back.
+
+The vector is made of the parameters in the order of `module.parameters()`, then of the floating-point buffers that
+`state_dict` holds (running means and variances of batch norm), each row by row. Buffers are averaged like parameters,
+by the same weights; counters (`num_batches_tracked`) are each copy's own and are not shared.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedparity.errors import ConfigError
+from fedparity.types import Vector
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError as error:
+    raise ConfigError("this task trains with PyTorch; pip install 'fedparity[torch]'") from error
+
+
+def pieces(module: nn.Module) -> list[tuple[str, Tensor]]:
+    """The named tensors that make up the vector, in its order."""
+    shared = module.state_dict(keep_vars=True)
+    buffers = [(name, b) for name, b in module.named_buffers() if name in shared and b.is_floating_point()]
+    return [*module.named_parameters(), *buffers]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replica:
+    """A model of one's own, whose parameters, buffers and gradients are windows on flat tensors."""
+
+    module: nn.Module
+    weights: Tensor
+    """Parameters, then buffers; in the memory format of this replica, which need not be the vector's order."""
+    gradient: Tensor
+    """Of the parameters alone."""
+    windows: tuple[Tensor, ...]
+    """Each piece's part of `weights`, in its shape."""
+
+    @property
+    def parameters(self) -> Tensor:
+        """The part of `weights` that has gradients."""
+        return self.weights[: len(self.gradient)]
+
+    @torch.no_grad()
+    def load(self, vector: Vector) -> None:
+        """Take over the values of `vector`, rounded to the model's type."""
+        source, at = torch.tensor(vector), 0
+        for window in self.windows:
+            window.copy_(source[at : at + window.numel()].view(window.shape))
+            at += window.numel()
+
+    @torch.no_grad()
+    def vector(self) -> Vector:
+        """The values, in the vector's order."""
+        target, at = torch.empty(len(self.weights), dtype=self.weights.dtype), 0
+        for window in self.windows:
+            target[at : at + window.numel()].view(window.shape).copy_(window)
+            at += window.numel()
+        return np.asarray(target.numpy())
+
+
+class Flat:
+    """Lends copies of a module, each with values from a vector.
+
+    Copying a module costs more than a step of training, so copies are lent, one borrower at a time, and lent again.
+    """
+
+    __slots__ = ("_lock", "_spare", "channels_last", "device", "dtype", "module", "size")
+
+    def __init__(
+        self, module: nn.Module, *, channels_last: bool = False, device: str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
+        self.module = module
+        self.channels_last = channels_last
+        self.device = device
+        self.dtype = dtype
+        self.size = sum(t.numel() for _, t in pieces(module))
+        self._spare: list[Replica] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def lend(self, vector: Vector) -> Iterator[Replica]:
+        """A model with these values, nobody else's until it is given back."""
+        if len(vector) != self.size:
+            raise ConfigError(f"params has {len(vector)} entries but the model has {self.size}; start from task.init")
+        with self._lock:
+            replica = self._spare.pop() if self._spare else None
+        replica = replica or self._copy()
+        replica.load(vector)
+        yield replica
+        with self._lock:
+            self._spare.append(replica)
+
+    def _copy(self) -> Replica:
+        parts = [t for _, t in pieces(self.module)]
+        weights = torch.zeros(self.size, dtype=self.dtype, device=self.device)
+        count = sum(p.numel() for p in self.module.parameters())
+        gradient = torch.zeros(count, dtype=self.dtype, device=self.device)
+        sizes = [t.numel() for t in parts]
+        windows = [self._window(w, t) for w, t in zip(torch.split(weights, sizes), parts, strict=True)]
+        own: dict[int, object] = {}
+        at = 0
+        for part, window in zip(parts, windows, strict=True):
+            if isinstance(part, nn.Parameter):
+                mine = nn.Parameter(window, requires_grad=part.requires_grad)
+                mine.grad = self._window(gradient[at : at + part.numel()], part) if part.requires_grad else None
+                own[id(part)] = mine
+                at += part.numel()
+            else:
+                own[id(part)] = window
+        module = copy.deepcopy(self.module, own).to(self.device)
+        return Replica(module, weights, gradient, tuple(windows))
+
+    def _window(self, flat: Tensor, like: Tensor) -> Tensor:
+        if self.channels_last and like.ndim == 4:
+            out, channels, height, width = like.shape
+            return flat.view(out, height, width, channels).permute(0, 3, 1, 2)
+        return flat.view(like.shape)
+
+    def init(self, rng: np.random.Generator) -> Vector:
+        """First values: what each layer's `reset_parameters` draws, seeded by `rng`; others as the module has them."""
+        module = copy.deepcopy(self.module)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(rng.integers(2**62)))
+            for part in module.modules():
+                reset = getattr(part, "reset_parameters", None)
+                if callable(reset):
+                    reset()
+        return vector_of(module, self.dtype)
+
+    def current(self) -> Vector:
+        """The values the module came with."""
+        return vector_of(self.module, self.dtype)
+
+
+def vector_of(module: nn.Module, dtype: torch.dtype = torch.float32) -> Vector:
+    """The vector of a module's present values."""
+    flat = torch.cat([t.detach().reshape(-1).to("cpu", dtype) for _, t in pieces(module)])
+    return np.asarray(flat.numpy())

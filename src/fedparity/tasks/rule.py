@@ -1,0 +1,34 @@
+"""Local rules for tasks whose training is a function of where it starts and of a pull towards a centre."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fedparity.errors import ConfigError
+from fedparity.local import Difference, Ditto, PhpFl, Prox
+from fedparity.types import ClientReport, Job, Vector
+
+Descend = Callable[[Vector, float, Vector], Vector]
+"""descend(w, pull, centre): train w in place, with pull/2 |w - centre|^2 added to the loss."""
+
+
+def train_by_rule(job: Job, descend: Descend) -> tuple[Vector, Vector | None]:
+    """The trained model, and what the client keeps if its rule keeps something that training makes."""
+    rule = job.local
+    if isinstance(rule, PhpFl):
+        raise ConfigError("local rule 'php_fl' needs a classifier trained with PyTorch; use another task or rule")
+    w = descend(job.start.copy(), rule.mu if isinstance(rule, Prox) else 0.0, job.params)
+    if isinstance(rule, Ditto):
+        personal = job.params if job.own is None else job.own
+        return w, descend(personal.copy(), rule.lam, job.params)
+    return w, None
+
+
+def finish(job: Job, trained: Vector, own: Vector | None, **told: Any) -> ClientReport:
+    """The report of a trained model: its update, or how that differs from the client's last one."""
+    delta = trained - job.params
+    if isinstance(job.local, Difference):
+        own = delta
+        delta = delta if job.own is None else delta - job.own
+    return ClientReport(job.client, delta, own=own, **told)

@@ -1,0 +1,33 @@
+"""Nothing is credited: for training alone, where nobody asks what it was worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedparity import checks
+from fedparity.ledger import Ledger
+from fedparity.types import ClientReport, Evals, FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class NoUtility:
+    """Taking part is worth nothing: no loss is ever computed for it."""
+
+    bound: float = 1.0
+    needs_evaluation: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        checks.positive("bound", self.bound)
+
+    def init(self, num_clients: int) -> None:
+        """No memory."""
+
+    def credit(
+        self, state: None, reports: Sequence[ClientReport], ledger: Ledger, evals: Evals | None
+    ) -> tuple[FloatArray, FloatArray, None]:
+        """0 for everybody; losses stay unknown."""
+        return np.zeros(len(reports)), np.full(len(reports), np.nan), state
