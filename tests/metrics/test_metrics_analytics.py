@@ -158,6 +158,8 @@ def test_bad_input_is_refused():
         individual_fairness([1], [1], reading="coded")
     with pytest.raises(ConfigError, match="accuracy has 1 clients but contribution has 2"):
         individual_fairness([1], [1, 2])
+    with pytest.raises(ConfigError, match=r"received\[0\]=inf"):
+        incentive_fairness([math.inf], [1])
     with pytest.raises(ConfigError, match=r"contribution\[1\]=nan"):
         incentive_fairness([1, 1], [1, math.nan])
     with pytest.raises(ConfigError, match="eod has 1 rows but contribution 2 clients"):

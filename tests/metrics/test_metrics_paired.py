@@ -126,6 +126,13 @@ def test_too_few_pairs_have_no_interval():
     assert math.isnan(none.mean)
 
 
+def test_missing_differences_are_left_out():
+    nan = math.nan
+    assert bootstrap_interval([0.1, nan, 0.5, math.inf]) == bootstrap_interval([0.1, 0.5])
+    assert signed_rank([1, nan, 2, -3]) == signed_rank([1, 2, -3])
+    assert all(math.isnan(bound) for bound in bootstrap_interval([nan, 1.0]))
+
+
 @pytest.mark.parametrize(
     ("d", "p", "n"),
     [

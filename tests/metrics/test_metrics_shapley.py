@@ -89,6 +89,19 @@ def test_exact_is_the_mean_over_all_orders(game):
 
 @quick
 @given(games())
+def test_excluding_is_the_sum_over_non_empty_coalitions(game):
+    m, values = game
+    value, found = by_table(values), np.zeros(m)
+    for i in range(m):
+        others = [j for j in range(m) if j != i]
+        for size in range(1, m):
+            for s in itertools.combinations(others, size):
+                found[i] += (value(tuple(sorted((*s, i)))) - value(s)) / math.comb(m - 1, size) / m
+    np.testing.assert_allclose(shapley(value, m, empty="exclude"), found, atol=1e-9)
+
+
+@quick
+@given(games())
 def test_efficiency(game):
     m, values = game
     assert shapley(by_table(values), m).sum() == pytest.approx(values[-1] - values[0], abs=1e-9)

@@ -16,9 +16,9 @@ differ; `reading` chooses:
     f_g      1 - mean_a median_k |e_ka|                               1 - median_k |mean_a e_ka|: signs cancel
     e_ka     P(right | label a) - P(right | another label)            (#{right = is a} - #{right = is not a}) / n
 
-The text was not read in full: "paper" is our reading of its definitions, and NaN in e_ka (a client without label a, or
-with nothing else) is left out of the median there. In the code x_k is measured on the client's locally trained model,
-and s_k leaves out the empty coalition (`shapley(..., empty="exclude")`): both are the caller's to give.
+The code was read, the text was not: "paper" is our reading of the definitions that its README gives. NaN in e_ka (a
+client without label a, or with nothing else) is left out of the median there. In the code x_k is that of the client's
+locally trained model, and s_k leaves out the empty coalition (`shapley(..., empty="exclude")`): the caller gives both.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def fairness_analytics(
 
 def individual_fairness(accuracy: ArrayLike, contribution: ArrayLike, *, reading: Reading = "paper") -> float:
     """f_j = J(x_k / s_k)."""
-    ratio = _ratio(accuracy, contribution, reading)
+    ratio = _ratio("accuracy", accuracy, contribution, reading)
     return NAN if reading == "code" and not ratio.any() else _jain(ratio)
 
 
 def incentive_fairness(received: ArrayLike, contribution: ArrayLike, *, reading: Reading = "paper") -> float:
     """f_r = J(r_k / s_k)."""
-    ratio = _ratio(received, contribution, reading)
+    ratio = _ratio("received", received, contribution, reading)
     return 1.0 if reading == "code" and len(ratio) and ratio.sum() == 0 else _jain(ratio)
 
 
@@ -106,7 +106,7 @@ def label_eod(
     if y.shape != guess.shape or y.ndim != 1:
         raise ConfigError(f"labels of shape {y.shape} and predicted of {guess.shape} must be flat and of equal length")
     right = y == guess
-    return np.array([_eod(right, y == label, reading) for label in np.asarray(sensitive).tolist()], dtype=np.float64)
+    return np.array([_eod(right, y == label, reading) for label in np.atleast_1d(sensitive).tolist()], dtype=np.float64)
 
 
 def _eod(right: BoolArray, member: BoolArray, reading: Reading) -> float:
@@ -115,11 +115,11 @@ def _eod(right: BoolArray, member: BoolArray, reading: Reading) -> float:
     return float(right[member].mean() - right[~member].mean()) if member.any() and not member.all() else NAN
 
 
-def _ratio(gain: ArrayLike, contribution: ArrayLike, reading: Reading) -> FloatArray:
+def _ratio(name: str, gain: ArrayLike, contribution: ArrayLike, reading: Reading) -> FloatArray:
     _check(reading)
-    x, s = as_vector(gain, "accuracy"), as_vector(contribution, "contribution")
+    x, s = as_vector(gain, name), as_vector(contribution, "contribution")
     if len(x) != len(s):
-        raise ConfigError(f"accuracy has {len(x)} clients but contribution has {len(s)}; give both for the same ones")
+        raise ConfigError(f"{name} has {len(x)} clients but contribution has {len(s)}; give both for the same ones")
     if reading == "paper":
         x, s = x[s > 0], s[s > 0]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

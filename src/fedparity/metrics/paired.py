@@ -103,7 +103,7 @@ def differences(method: ArrayLike, reference: ArrayLike) -> FloatArray:
     """What `method` has more than `reference`, of the seeds for which both are finite."""
     columns = _columns({"method": method, "reference": reference})
     there = np.isfinite(columns["method"]) & np.isfinite(columns["reference"])
-    return np.asarray(columns["method"][there] - columns["reference"][there], dtype=np.float64)
+    return columns["method"][there] - columns["reference"][there]
 
 
 def bootstrap_interval(
@@ -113,7 +113,7 @@ def bootstrap_interval(
     checks.positive("confidence", confidence)
     checks.between("confidence", confidence, 0, 1)
     checks.at_least("resamples", resamples, 1)
-    values = np.asarray(d, dtype=np.float64)
+    values = _finite(d)
     n = len(values)
     if n < 2:
         return NAN, NAN
@@ -123,7 +123,7 @@ def bootstrap_interval(
 
 
 def mean_ranks(values: Mapping[str, ArrayLike], *, higher_is_better: bool = True) -> MeanRanks:
-    """The mean over seeds of each method's place; the places of one seed add up to k (k + 1) / 2."""
+    """The mean over seeds of each method's place; exactly equal values are ties, places add up to k (k + 1) / 2."""
     columns = _columns(values)
     table = np.array(list(columns.values()), dtype=np.float64)
     if not table.size or not (there := np.isfinite(table).all(axis=0)).any():
@@ -138,13 +138,18 @@ def mean_ranks(values: Mapping[str, ArrayLike], *, higher_is_better: bool = True
 
 def signed_rank(d: ArrayLike) -> tuple[float, int]:
     """The two-sided Wilcoxon signed-rank p-value, and the number of differences that are not 0; 1 without any."""
-    values = np.asarray(d, dtype=np.float64)
+    values = _finite(d)
     values = values[values != 0]
     if not len(values):
         return 1.0, 0
     from scipy.stats import wilcoxon
 
     return float(wilcoxon(values).pvalue), len(values)
+
+
+def _finite(d: ArrayLike) -> FloatArray:
+    values = np.asarray(d, dtype=np.float64)
+    return values[np.isfinite(values)]
 
 
 def _columns(values: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:
