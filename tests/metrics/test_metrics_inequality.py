@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from fedparity.errors import ConfigError
 from fedparity.metrics import inequality
-from fedparity.metrics.inequality import cv, gini, hoover, jain, lorenz, max_minus_min, mean, std, variance, worst
+from fedparity.metrics.inequality import best, cv, gini, hoover, jain, lorenz, max_minus_min, mean, std, variance, worst
 
 SPREADS = {"variance": variance, "std": std, "cv": cv, "gini": gini, "hoover": hoover, "max_minus_min": max_minus_min}
-ALL = {"mean": mean, "jain": jain, "worst": worst, **SPREADS}
+ALL = {"mean": mean, "jain": jain, "worst": worst, "best": best, **SPREADS}
 
 amounts = st.floats(0, 1e6, allow_subnormal=False).map(lambda x: 0.0 if x < 1e-6 else x)
 vectors = st.lists(amounts, min_size=1, max_size=40).map(np.array)
@@ -34,6 +34,7 @@ quick = settings(max_examples=60, deadline=None)
         ("hoover", 1 / 6),
         ("max_minus_min", 2.0),
         ("worst", 1.0),
+        ("best", 3.0),
     ],
 )
 def test_one_two_three_by_hand(name, value):

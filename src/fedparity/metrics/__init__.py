@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from fedparity.metrics.analytics import (
+    FairnessAnalytics,
+    fairness_analytics,
+    group_fairness,
+    incentive_fairness,
+    individual_fairness,
+    label_eod,
+)
 from fedparity.metrics.frame import ClientFrame
 from fedparity.metrics.frontier import Fractional, Frontier, fractional_frontier, frontier, weighted_frontier
 from fedparity.metrics.inequality import (
+    best,
     cv,
     gini,
     hoover,
@@ -15,6 +24,16 @@ from fedparity.metrics.inequality import (
     std,
     variance,
     worst,
+)
+from fedparity.metrics.paired import (
+    MeanRanks,
+    PairedDifference,
+    align_seeds,
+    bootstrap_interval,
+    compare_methods,
+    differences,
+    mean_ranks,
+    signed_rank,
 )
 from fedparity.metrics.participation import (
     coverage,
@@ -27,6 +46,8 @@ from fedparity.metrics.participation import (
     windowed,
     windowed_gap,
 )
+from fedparity.metrics.performance import PerformanceSummary, summarise_performance
+from fedparity.metrics.shapley import coalition_model, federated_shapley, shapley
 from fedparity.metrics.summary import CountSummary, Split, split, summarise_counts
 
 METRICS: dict[str, str] = {
@@ -56,6 +77,27 @@ METRICS: dict[str, str] = {
     "influence_gini": "Gini coefficient of influence: how unevenly clients moved the model",
     "worst": "mean of the lowest share of clients (10 % unless told): of ceil(.1 N) entries",
     "group_gap": "highest mean of a group of clients minus the lowest",
+    "best": "mean of the highest share of clients (10 % unless told): of ceil(.1 N) entries",
+    # one value a client, as papers print it (`summarise_performance`)
+    "worst5": "mean of the lowest 5 % of clients (FedFV)",
+    "best5": "mean of the highest 5 % of clients (FedFV)",
+    "worst10": "mean of the lowest 10 % of clients (q-FFL)",
+    "best10": "mean of the highest 10 % of clients (q-FFL)",
+    "variance_percent2": "population variance of accuracies in percent: 10^4 times that of shares (q-FFL)",
+    "bottom_decile": "value of the client at n // 10 from below (FederatedScope)",
+    "top_decile": "value of the client at 9 n // 10 from below (FederatedScope)",
+    "cos1": "cosine between the clients' values and equal ones: mean / rms = sqrt(Jain); 1 is equal (FederatedScope)",
+    "entropy": "-sum_k p_k log p_k of p_k = x_k / sum x, in nats; log N is equal (FederatedScope)",
+    # who the improvement is owed to, and what was given for it (Federated Fairness Analytics)
+    "shapley": "mean of v(S + k) - v(S) over orders of arrival; v: drop of validation loss by the mean update of S",
+    "individual_fairness": "f_j: Jain's index of accuracy / Shapley contribution, over clients that contributed",
+    "group_fairness": "f_g: 1 - mean over sensitive labels of the median client's |equalised-odds difference|",
+    "incentive_fairness": "f_r: Jain's index of the received model's accuracy / Shapley contribution",
+    "orchestrator_fairness": "f_o: mean accuracy of the clients",
+    "general_fairness": "F_T: mean of individual, group, incentive and orchestrator fairness",
+    # methods compared seed by seed
+    "paired_difference": "mean over seeds of method - reference, with a percentile bootstrap interval",
+    "mean_rank": "mean over seeds of a method's place among all, 1 the best, ties sharing the mean of their places",
     # the rounds themselves
     "available": "clients online in the round",
     "selected": "clients asked in the round",
@@ -78,28 +120,48 @@ __all__ = [
     "SUFFIXES",
     "ClientFrame",
     "CountSummary",
+    "FairnessAnalytics",
     "Fractional",
     "Frontier",
+    "MeanRanks",
+    "PairedDifference",
+    "PerformanceSummary",
     "Split",
+    "align_seeds",
+    "best",
+    "bootstrap_interval",
+    "coalition_model",
+    "compare_methods",
     "coverage",
     "cv",
+    "differences",
+    "fairness_analytics",
+    "federated_shapley",
     "fill",
     "fractional_frontier",
     "frontier",
     "gini",
+    "group_fairness",
     "hoover",
+    "incentive_fairness",
+    "individual_fairness",
     "influence",
     "jain",
+    "label_eod",
     "lorenz",
     "max_minus_min",
     "mean",
+    "mean_ranks",
     "never_served",
     "participation_std",
     "per_opportunity",
     "selection_gap",
+    "shapley",
+    "signed_rank",
     "split",
     "std",
     "summarise_counts",
+    "summarise_performance",
     "variance",
     "weighted_frontier",
     "windowed",

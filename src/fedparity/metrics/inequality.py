@@ -129,6 +129,11 @@ def worst(x: ArrayLike, share: float = 0.1) -> float:
     return float(np.sort(values)[:count].mean())
 
 
+def best(x: ArrayLike, share: float = 0.1) -> float:
+    """The mean of the highest ceil(share * n) entries, at least one; `share` in (0, 1]."""
+    return -worst(-as_vector(x), share)
+
+
 def lorenz(x: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Population share and the share of the total that the poorest so many hold, from (0, 0) to (1, 1).
 
