@@ -1,14 +1,14 @@
 """How a client trains beyond plain SGD, and what it keeps from round to round; tasks read these, coordinators keep.
 
-    plain      nothing special                                     keeps nothing
-    prox       + mu/2 |w - w received|^2 in the local loss          (FedProx, Li et al., MLSys 2020)
-    ditto      also a personal v: v <- v - rate (grad F_k(v) + lam (v - w received)); keeps v
-                                                                   (Ditto, Li et al., ICML 2021)
-    received   trains from the last model the client received, not from this round's; keeps that
-                                                                   (FedAWE, Xiang et al., NeurIPS 2024)
-    difference sends its update minus its last one; keeps the last  (FedLaAvg, Yan et al.)
-    php_fl     a local and an auxiliary model, aligned both ways and ensembled; keeps the local one
-                                                                   (after PHP-FL, Wu et al., NeurIPS 2025)
+plain      nothing special                                     keeps nothing
+prox       + mu/2 |w - w received|^2 in the local loss          (FedProx, Li et al., MLSys 2020)
+ditto      also a personal v: v <- v - rate (grad F_k(v) + lam (v - w received)); keeps v
+                                                               (Ditto, Li et al., ICML 2021)
+received   trains from the last model the client received, not from this round's; keeps that
+                                                               (FedAWE, Xiang et al., NeurIPS 2024)
+difference sends its update minus its last one; keeps the last  (FedLaAvg, Yan et al.)
+php_fl     a local and an auxiliary model, aligned both ways and ensembled; keeps the local one
+                                                               (after PHP-FL, Wu et al., NeurIPS 2025)
 """
 
 from __future__ import annotations

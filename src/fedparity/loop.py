@@ -79,7 +79,9 @@ def run_side_by_side(
         for name, coordinator in methods.items():
             if now[name].round != t:
                 continue
-            plan, state = coordinator.plan(now[name], available, rounds - 1 - t, partial(_losses, engine, coordinator, t))
+            plan, state = coordinator.plan(
+                now[name], available, rounds - 1 - t, partial(_losses, engine, coordinator, t)
+            )
             record, state = coordinator.absorb(state, plan, engine.train(plan), engine.evaluate, validate)
             now[name] = state
             for observer in observers:
@@ -89,7 +91,9 @@ def run_side_by_side(
     return now
 
 
-def _losses(engine: Engine, coordinator: Coordinator, round: int, params: Vector, clients: Ids, samples: int) -> FloatArray:
+def _losses(
+    engine: Engine, coordinator: Coordinator, round: int, params: Vector, clients: Ids, samples: int
+) -> FloatArray:
     """Losses of a model on clients' data, for schedulers that choose by them; the same for every worker and order."""
     probe: Callable[[Vector, Ids, int, np.random.Generator], FloatArray] | None = getattr(engine, "probe", None)
     if samples and probe is not None:

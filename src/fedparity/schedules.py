@@ -1,7 +1,7 @@
 """Learning-rate schedules: what a rate is multiplied by in each round.
 
-    constant  1                      inverse  1 / (1 + t / every)            sqrt  1 / sqrt(1 + t / every)
-    step      factor^(t // every)    cosine   (1 + cos(pi min(1, t / every))) / 2, at least `floor`
+constant  1                      inverse  1 / (1 + t / every)            sqrt  1 / sqrt(1 + t / every)
+step      factor^(t // every)    cosine   (1 + cos(pi min(1, t / every))) / 2, at least `floor`
 """
 
 from __future__ import annotations

@@ -150,9 +150,9 @@ class TestInProcess:
     def test_an_error_in_a_client_is_not_swallowed(self):
         class Broken(Quadratic):
             def train(self, job):
-                if client == 1:
+                if job.client == 1:
                     raise RuntimeError("out of memory")
-                return ClientReport(client, params)
+                return ClientReport(job.client, job.params)
 
         for workers in (1, 3):
             with pytest.raises(RuntimeError, match="out of memory"):

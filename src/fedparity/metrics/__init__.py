@@ -47,8 +47,8 @@ from fedparity.metrics.participation import (
     windowed_gap,
 )
 from fedparity.metrics.performance import PerformanceSummary, summarise_performance
-from fedparity.metrics.shapley import coalition_model, federated_shapley, shapley
 from fedparity.metrics.summary import CountSummary, Split, split, summarise_counts
+from fedparity.shapley import coalition_model, federated_shapley, shapley
 
 METRICS: dict[str, str] = {
     # how evenly slots were shared

@@ -77,7 +77,9 @@ class UtilitySurrogate:
         error = float(np.abs(state[missing] - truth).max())
         return error if math.isfinite(error) else math.nan
 
-    def complete(self, state: FloatArray, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, FloatArray]:
+    def complete(
+        self, state: FloatArray, round: int, rows: Rows, params: Vector, ledger: Ledger
+    ) -> tuple[Rows, FloatArray]:
         """The model's step is made of this round's updates alone."""
         return rows, state
 

@@ -40,9 +40,7 @@ class Samples:
             raise ConfigError(f"{len(self.train)} clients have training samples but {len(self.test)} test samples")
         for client, pair in enumerate(zip(self.train, self.test, strict=True)):
             if not all(map(len, pair)):
-                raise ConfigError(
-                    f"client {client} has no training or no test samples; give every client some of each"
-                )
+                raise ConfigError(f"client {client} has no training or no test samples; give every client some of each")
 
     @property
     def num_clients(self) -> int:

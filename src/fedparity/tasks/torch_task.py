@@ -329,7 +329,7 @@ def _head(module: nn.Module) -> nn.Linear:
 
 
 def _device(name: str) -> str:
-    if name.split(":")[0] == "cuda" and not torch.cuda.is_available():
+    if name.split(":", maxsplit=1)[0] == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device={name!r} but PyTorch sees no GPU here; use device='cpu'")
     return name
 

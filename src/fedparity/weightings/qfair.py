@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from fedparity import checks
 from fedparity.ledger import Ledger
 from fedparity.rows import squared_lengths
