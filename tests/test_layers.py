@@ -10,8 +10,8 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 BASE = (
-    "errors", "checks", "rng", "types", "ledger", "trace", "table", "protocols", "files", "journal", "rows", "schedules",
-    "local", "shapley",
+    "errors", "checks", "rng", "types", "ledger", "trace", "table", "protocols", "files", "journal", "rows",
+    "schedules", "local", "shapley",
 )  # fmt: skip
 WHO = ("availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks", "data", "servers")
 LAYERS = (

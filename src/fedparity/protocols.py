@@ -195,7 +195,7 @@ class Task(Protocol):
         ...
 
     def train(self, job: Job) -> ClientReport:
-        """Local training from `job.start`; `delta` and `loss_before` are relative to `job.params`, the model received."""
+        """Local training from `job.start`; `delta` and `loss_before` are relative to `job.params`, the one received."""
         ...
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:

@@ -43,6 +43,8 @@ class Replica:
     """Of the parameters alone."""
     windows: tuple[Tensor, ...]
     """Each piece's part of `weights`, in its shape."""
+    trained: Tensor | None
+    """1 for parameters that are trained and 0 for others; None: all are."""
 
     @property
     def parameters(self) -> Tensor:
@@ -117,7 +119,9 @@ class Flat:
             else:
                 own[id(part)] = window
         module = copy.deepcopy(self.module, own).to(self.device)
-        return Replica(module, weights, gradient, tuple(windows))
+        marks = [torch.full((p.numel(),), float(p.requires_grad)) for p in self.module.parameters()]
+        trained = torch.cat(marks).to(self.device, self.dtype)
+        return Replica(module, weights, gradient, tuple(windows), None if bool(trained.all()) else trained)
 
     def _window(self, flat: Tensor, like: Tensor) -> Tensor:
         if self.channels_last and like.ndim == 4:
