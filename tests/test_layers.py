@@ -10,7 +10,7 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 BASE = ("errors", "checks", "rng", "types", "ledger", "trace", "table", "protocols", "files", "journal")
-WHO = ("availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks", "data")
+WHO = ("availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks", "models", "data")
 LAYERS = (
     BASE,
     WHO,
@@ -97,7 +97,7 @@ def test_the_parser_sees_what_it_should():
     assert [name for found in imported(tree) for name in found] == ["loop", "checks", "__init__", "gate", "engines"]
 
 
-@pytest.mark.parametrize("module", ["fedparity", "fedparity.cli", "fedparity.tasks"])
+@pytest.mark.parametrize("module", ["fedparity", "fedparity.cli", "fedparity.tasks", "fedparity.models"])
 def test_importing_is_light(module):
     code = f"import sys, {module}; print(*(m for m in {HEAVY!r} if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
