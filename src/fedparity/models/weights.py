@@ -74,7 +74,7 @@ def _read(path: Path) -> bytes:
 
 def _parse(data: bytes, path: str | os.PathLike[str]) -> dict[str, Tensor]:
     try:
-        return load(data)
+        return dict(sorted(load(data).items()))  # safetensors gives them in any order
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, AssertionError, OverflowError) as error:
         # What the header promises is checked by safetensors; types it knows but torch does not end as KeyError, ...
         fix = "convert it with safetensors.torch.save_file"
@@ -113,7 +113,7 @@ def _last_layer(module: nn.Module) -> str:
 
 
 def _compare(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], path: object, head: str) -> None:
-    """Refuse the first tensor that does not fit, in the module's order, then in the file's."""
+    """Refuse the first tensor that does not fit, in the module's order, then by name."""
     for name, own in wanted.items():
         if name in found:
             _check(
