@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from fedparity.models.cnn import CNN
+from fedparity.models.efficientnet_lite import EfficientNetLite0
 from fedparity.models.linear import MLP, Logistic
 from fedparity.models.resnet import ResNet18, ResNet34
 from fedparity.table import Table
@@ -34,7 +35,15 @@ class Model(Protocol):
 
 
 MODELS: Table[Model] = Table(
-    "model", {"logistic": Logistic, "mlp": MLP, "cnn": CNN, "resnet18": ResNet18, "resnet34": ResNet34}
+    "model",
+    {
+        "logistic": Logistic,
+        "mlp": MLP,
+        "cnn": CNN,
+        "resnet18": ResNet18,
+        "resnet34": ResNet34,
+        "efficientnet_lite0": EfficientNetLite0,
+    },
 )
 
-__all__ = ["CNN", "MLP", "MODELS", "Logistic", "Model", "ResNet18", "ResNet34"]
+__all__ = ["CNN", "MLP", "MODELS", "EfficientNetLite0", "Logistic", "Model", "ResNet18", "ResNet34"]
