@@ -11,8 +11,13 @@ from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
 from fedparity.errors import unknown
 from fedparity.experiment import METHODS, Method
+from fedparity.local import LOCALS
 from fedparity.metrics import METRICS
+from fedparity.models import MODELS
+from fedparity.models.features import EXTRACTORS
 from fedparity.schedulers import SCHEDULERS
+from fedparity.schedules import SCHEDULES
+from fedparity.servers import SERVERS
 from fedparity.surrogates import SURROGATES
 from fedparity.table import Table, component_class
 from fedparity.utility import UTILITIES
@@ -29,6 +34,11 @@ COMPONENTS: dict[str, Table[Any]] = {
     "weightings": WEIGHTINGS,
     "surrogates": SURROGATES,
     "partitions": PARTITIONS,
+    "locals": LOCALS,
+    "servers": SERVERS,
+    "schedules": SCHEDULES,
+    "models": MODELS,
+    "extractors": EXTRACTORS,
 }
 
 
@@ -65,5 +75,5 @@ def _entry(name: str, summary: str) -> Entry:
 
 def _method(name: str, method: Method) -> Entry:
     parts = {"scheduler": method.scheduler, "weighting": method.weighting, "surrogate": method.surrogate}
-    parameters = {**parts, "mixing": method.mixing}
+    parameters = {**parts, "local": method.local, "server": method.server, "mixing": method.mixing}
     return {"name": name, "summary": method.summary, "parameters": parameters, "reference": method.reference}

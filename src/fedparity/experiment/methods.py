@@ -19,6 +19,8 @@ class Method:
     weighting: str = "mean"
     surrogate: str = "none"
     mixing: float = 1.0
+    local: str = "plain"
+    server: str = "sgd"
     reference: str | None = None
 
 

@@ -12,22 +12,27 @@ import numpy as np
 
 from fedparity.availability import AVAILABILITY, ESTIMATORS, load_trace, looks_like_a_path
 from fedparity.coordinator import Coordinator, State
+from fedparity.data.dataset import Progress as DataProgress
+from fedparity.data.dataset import silent
 from fedparity.engines import InProcess, Intermittent
 from fedparity.errors import ConfigError, InputError
 from fedparity.experiment.metrics_log import MetricsLog
 from fedparity.experiment.results import MethodRun, Results, versions
-from fedparity.experiment.spec import MethodSpec, Spec, parse
+from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse
+from fedparity.experiment.tasks import build_task, processors
 from fedparity.journal import Journal, from_json
 from fedparity.ledger import Ledger
+from fedparity.local import LOCALS
 from fedparity.loop import Stopped, run_side_by_side
 from fedparity.metrics import frontier
 from fedparity.protocols import Task
 from fedparity.rng import stream
 from fedparity.schedulers import SCHEDULERS, Uniform
+from fedparity.schedules import SCHEDULES, Scaled
+from fedparity.servers import SERVERS
 from fedparity.store import Committed, Store
 from fedparity.store.tree import classes_in
 from fedparity.surrogates import SURROGATES
-from fedparity.tasks import Logistic, Quadratic
 from fedparity.trace import Trace
 from fedparity.types import Evals, RoundRecord, Vector
 from fedparity.utility import UTILITIES
@@ -59,27 +64,8 @@ def draw_trace(spec: Spec) -> Trace:
     return trace.with_dropout(people.dropout, stream(seed, "dropout")) if people.dropout else trace
 
 
-def build_task(spec: Spec, seed: int) -> Task:
-    """What the clients learn, with data dealt by `seed`."""
-    t, clients = spec.task, spec.population.clients
-    if t.dataset == "quadratic":
-        return Quadratic.random(clients, seed=seed, rate=t.rate, steps=t.epochs)
-    if t.dataset == "logistic":
-        return replace(Logistic.synthetic(clients, seed=seed), rate=t.rate, epochs=t.epochs, batch=t.batch)
-    from fedparity.tasks.torch_task import digits_task
-    from fedparity.tasks.training import Training
-
-    return digits_task(
-        clients,
-        labels_per_client=t.labels_per_client,
-        hidden=t.hidden,
-        training=Training(t.epochs, t.batch, t.rate),
-        seed=seed,
-    )
-
-
-def build_coordinator(spec: Spec, contender: MethodSpec, seed: int) -> Coordinator:
-    """One contender of the spec."""
+def build_coordinator(spec: Spec, contender: MethodSpec, seed: int, task: Task | None = None) -> Coordinator:
+    """One contender of the spec; the task tells which labels clients hold."""
     m = contender.resolved()
     return Coordinator(
         spec.cohort,
@@ -90,8 +76,12 @@ def build_coordinator(spec: Spec, contender: MethodSpec, seed: int) -> Coordinat
         utility=UTILITIES.build(spec.utility),
         surrogate=SURROGATES.build(str(m.surrogate)),
         mixing=1.0 if m.mixing is None else m.mixing,
+        local=LOCALS.build(str(m.local)),
+        server=SERVERS.build(str(m.server)),
+        local_rate=Scaled(SCHEDULES.build(spec.task.schedule), 1.0 if m.rate is None else m.rate / spec.task.rate),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
+        labels=labels() if callable(labels := getattr(task, "label_counts", None)) else None,
     )
 
 
@@ -150,14 +140,19 @@ class Watch:
     store: Store | None = None
     go: bool = True
     """False: only take up what is stored."""
+    data: DataProgress = silent
+    """Told what is being made ready, how much of it is done and how much there is."""
 
 
 def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[MethodRun]:
     seed = spec.seed + repeat
-    task = build_task(spec, seed)
-    engine = Intermittent(InProcess(task, spec.workers, watch.hurry), trace)
+    workers = spec.workers or processors()
+    task = build_task(spec, seed, workers, watch.data)
+    # NumPy's small products gain nothing from threads.
+    threads = 1 if spec.task.dataset in NUMPY else workers
+    engine = Intermittent(InProcess(task, threads, watch.hurry), trace)
     record = _Record(spec, seed, engine, task)
-    methods = {m.name: build_coordinator(spec, m, seed) for m in spec.methods}
+    methods = {m.name: build_coordinator(spec, m, seed, task) for m in spec.methods}
     first = task.init(stream(seed, "init"))
     now = {name: coordinator.init(task.num_clients, first) for name, coordinator in methods.items()}
     if watch.store is not None:

@@ -49,13 +49,16 @@ class Enlarge(nn.Module):
 class Extractor:
     """A frozen network: call it with images (N x H x W or N x H x W x C, bytes); gives N x width floats."""
 
-    def __init__(self, network: nn.Module, width: int, digest: str, workers: int | None = None) -> None:
-        """`workers` batches at a time; as many as there are processors if not given."""
+    def __init__(
+        self, network: nn.Module, width: int, digest: str, workers: int | None = None, channels: int = 3
+    ) -> None:
+        """`workers` batches at a time; as many as there are processors if not given. Grey images fill all channels."""
         if workers is not None:
             checks.at_least("workers", workers, 1)
         self.network = network.eval().requires_grad_(requires_grad=False)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # its hints leave this out
         self.width = width
+        self.channels = channels
         self.digest = digest
         """Names whatever decides about the numbers."""
         self.workers = workers or _processors()
@@ -79,7 +82,7 @@ class Extractor:
         return found
 
     def _batch(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        full = np.zeros((BATCH, *images.shape[1:3], 3), dtype=np.uint8)
+        full = np.zeros((BATCH, *images.shape[1:3], self.channels), dtype=np.uint8)
         full[: len(images)] = images if images.ndim == 4 else images[..., None]
         with torch.inference_mode():
             # Channels stay last in memory, as they came: it is faster, too.
@@ -120,3 +123,32 @@ def efficientnet_features(
         "torch": torch.__version__,
     }
     return Extractor(network, FEATURES, hashlib.sha256(json.dumps(facts).encode()).hexdigest(), workers)
+
+
+def frozen_prefix(
+    prefix: nn.Module, shape: tuple[int, ...], peak: float, workers: int | None = None
+) -> tuple[Extractor, int, tuple[int, ...]]:
+    """The frozen beginning of a model as an extractor: images in, its activations out, flat; their number and shape.
+
+    `shape` is that of an image, channels first; images are divided by `peak`, as tasks do. Batch norm uses its running
+    means, as everything that is frozen does.
+    """
+    with torch.inference_mode():
+        inner = tuple(prefix.eval()(torch.zeros(1, *shape)).shape[1:])
+    network = nn.Sequential(_Scale(peak), prefix, nn.Flatten())
+    facts = {"prefix": [name for name, _ in prefix.named_modules()], "peak": peak, "torch": torch.__version__}
+    digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    width = int(np.prod(inner))
+    return Extractor(network, width, digest, workers, channels=shape[0]), width, inner
+
+
+class _Scale(nn.Module):
+    """Bytes as floats, a full pixel as 1."""
+
+    def __init__(self, peak: float) -> None:
+        super().__init__()
+        self.peak = peak
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Floats."""
+        return x.float() / self.peak

@@ -280,9 +280,10 @@ class Batched:
         """As the task does."""
         return self.task.probe(params, clients, samples, rng)
 
-    def validate(self, params: Vector) -> float:
+    @property
+    def validate(self) -> Callable[[Vector], float] | None:
         """As the task does."""
-        return self.task.validate(params)
+        return self.task.validate
 
     def accuracy(self, params: Vector) -> float:
         """As the task does."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -131,7 +131,8 @@ class TorchTask:
         x = raw.to(self.flat.dtype)
         if self.samples.peak != 1:
             x /= self.samples.peak
-        return x.contiguous(memory_format=torch.channels_last) if self.channels_last and x.ndim == 4 else x
+        last = self.channels_last and x.ndim == 4
+        return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
     # -- training -----------------------------------------------------------------------------------------------------
 
@@ -297,11 +298,11 @@ class TorchTask:
         ]  # drawn for all, so that a client's samples do not depend on who else is asked about
         return self._client_losses(params, [chosen[c] for c in clients.tolist()])
 
-    def validate(self, params: Vector) -> float:
-        """Mean loss on the samples that the server holds itself."""
-        if not len(self.samples.validation):
-            raise ConfigError("the server holds no data of its own; set task.validation, for example to 0.02")
-        return float(self._client_losses(params, [self.samples.validation])[0])
+    @property
+    def validate(self) -> Callable[[Vector], float] | None:
+        """Mean loss on the samples that the server holds itself, if it holds any."""
+        rows = self.samples.validation
+        return (lambda params: float(self._client_losses(params, [rows])[0])) if len(rows) else None
 
     def accuracy(self, params: Vector) -> float:
         """Accuracy on all held-out samples: the global test accuracy."""
@@ -361,7 +362,12 @@ def digits_task(
 ) -> TorchTask:
     """A 64-hidden-10 network on the digits, `labels_per_client` labels a client; `seed` is that of the partition."""
     checks.at_least("hidden", hidden, 1)
+    samples = digits_samples(num_clients, labels_per_client, seed)
+    return TorchTask(mlp([64, hidden, 10]), samples, training or Training(), workers=workers)
+
+
+def digits_samples(num_clients: int, labels_per_client: int, seed: int) -> Samples:
+    """The digits, dealt on a ring of labels."""
     images, labels = load_digits()
     dealt = partition_labels(labels, num_clients, labels_per_client, seed=seed)
-    samples = Samples(images, labels, images, labels, dealt.train, dealt.test, 10, dealt.held_out)
-    return TorchTask(mlp([64, hidden, 10]), samples, training or Training(), workers=workers)
+    return Samples(images, labels, images, labels, dealt.train, dealt.test, 10, dealt.held_out)
