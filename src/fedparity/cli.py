@@ -137,6 +137,9 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
     round_seconds: Annotated[float | None, typer.Option(help="Trace files: seconds between rounds.  [1800]")] = None,
     start: Annotated[float | None, typer.Option(help="Trace files: seconds after the earliest first_seen.")] = None,
     work_seconds: Annotated[float | None, typer.Option(help="Trace files: a round's work; leave before: drop.")] = None,
+    watch: Annotated[
+        int | None, typer.Option(help="Trace files: rounds before --start that the server has seen.  [all]")
+    ] = None,
     by: Annotated[
         Target,
         typer.Option(help="What to compare: equal shares, counts or utility per round online."),
@@ -160,6 +163,7 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
         round_seconds=round_seconds,
         start=start,
         work_seconds=work_seconds,
+        watch=watch,
     )
     setting = Setting(
         population,

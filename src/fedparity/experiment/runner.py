@@ -56,6 +56,7 @@ def draw_trace(spec: Spec) -> Trace:
             start=people.start,
             work_seconds=people.work_seconds,
             rule=people.rule,
+            watch=people.watch,
         )
     else:
         trace = AVAILABILITY.build(text).draw(people.clients, spec.rounds, seed)
@@ -154,7 +155,7 @@ def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[Metho
     record = _Record(spec, seed, engine, task)
     methods = {m.name: build_coordinator(spec, m, seed, task) for m in spec.methods}
     first = task.init(stream(seed, "init"))
-    now = {name: coordinator.init(task.num_clients, first) for name, coordinator in methods.items()}
+    now = {name: coordinator.init(task.num_clients, first, trace.before) for name, coordinator in methods.items()}
     if watch.store is not None:
         for name, fresh in now.items():
             kept = watch.store.load(seed, name, classes_in(fresh))
@@ -218,7 +219,8 @@ def _without(trace: Trace, clients: frozenset[int]) -> Trace:
     kept = ~np.isin(trace.clients, sorted(clients))
     starts = np.append(0, np.cumsum(kept))[trace.starts]
     stays = None if trace.stays is None else trace.stays[kept]
-    return Trace(trace.num_clients, starts, trace.clients[kept], stays, trace.names)
+    before = None if trace.before is None else _without(trace.before, clients)
+    return Trace(trace.num_clients, starts, trace.clients[kept], stays, trace.names, before)
 
 
 def fresh_state(store: Store, method: str, clients: int = 0) -> State:

@@ -158,7 +158,8 @@ def run_draw(setting: Setting, scheduler: Scheduler[Any], draw: int, by: Target)
     engine = Intermittent(RollCall(setting.clients, gains, setting.gains.noise), trace)
     journal = _TimedJournal()
     start = time.perf_counter()
-    state = run(coordinator, engine, setting.rounds, num_clients=setting.clients, observers=[journal])
+    state = coordinator.init(setting.clients, watched=trace.before)
+    state = run(coordinator, engine, setting.rounds, state=state, observers=[journal])
     seconds = (time.perf_counter() - start - journal.seconds) / setting.rounds
     ledger = state.ledger
     best = frontier(trace, coordinator.asked)

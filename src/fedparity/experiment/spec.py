@@ -64,6 +64,9 @@ class Population(_Part):
     work_seconds: float | None = Field(
         default=None, ge=0, description="trace files: a round's work; leave before: drop"
     )
+    watch: int | None = Field(
+        default=None, ge=0, le=10_000_000, description="trace files: rounds before start that the server has seen"
+    )
     dropout: float = Field(default=0.0, ge=0, le=1, description="chance of an online client to leave mid-round")
     trace_seed: int | None = Field(
         default=None, ge=0, le=2**62, description="seed of availability; the run's if left out"
@@ -242,7 +245,9 @@ class Spec(_Part):
         text = self.population.availability
         if not looks_like_a_path(text):
             given = [
-                k for k in ("rule", "round_seconds", "start", "work_seconds") if getattr(self.population, k) is not None
+                k
+                for k in ("rule", "round_seconds", "start", "work_seconds", "watch")
+                if getattr(self.population, k) is not None
             ]
             if given:
                 raise ValueError(f"population.{given[0]} is for trace files, but {text!r} is a model; leave it out")
