@@ -25,7 +25,7 @@ LAYERS = (
     ("engines", "store"),
     ("experiment",),
     ("report", "show", "catalogue"),
-    ("cli_data", "cli_trace"),
+    ("cli_data", "cli_trace", "cli_tune"),
     ("__init__", "cli"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -15,6 +15,7 @@ import typer
 
 from fedparity.cli_data import data_app
 from fedparity.cli_trace import trace_app
+from fedparity.cli_tune import tune_command
 from fedparity.errors import ConfigError, FedparityError
 from fedparity.show import (
     Progress,
@@ -45,6 +46,7 @@ app = typer.Typer(
 
 app.add_typer(trace_app, name="trace")
 app.add_typer(data_app, name="data")
+app.command("tune")(tune_command)
 
 COMPARED = (
     "uniform",
@@ -264,7 +266,8 @@ def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: boo
     trace = ready(spec)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
         with Stop() as stop, Rounds(spec, quiet=as_json) as rounds:
-            results = run_spec(spec, Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store), trace)
+            watch = Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store, data=rounds.prepare)
+            results = run_spec(spec, watch, trace)
         results.save(out, text)
         page = out / "report.html"
         report.write(results, page, text)
@@ -357,6 +360,7 @@ def _schedule_json(result: Schedule, availability: str) -> dict[str, Any]:
         "cohort": s.cohort,
         "seed": s.seed,
         "draws": s.draws,
+        "watched": s.watched,
         "journal_sha256": result.journal_sha256,
         **result.means(),
     }

@@ -36,7 +36,7 @@ from fedparity.surrogates import SURROGATES
 from fedparity.trace import Trace
 from fedparity.types import Evals, RoundRecord, Vector
 from fedparity.utility import UTILITIES
-from fedparity.weightings import WEIGHTINGS
+from fedparity.weightings import WEIGHTINGS, QFair
 
 Asked = Callable[[], bool]
 """Whether the run has been asked to stop."""
@@ -68,18 +68,22 @@ def draw_trace(spec: Spec) -> Trace:
 def build_coordinator(spec: Spec, contender: MethodSpec, seed: int, task: Task | None = None) -> Coordinator:
     """One contender of the spec; the task tells which labels clients hold."""
     m = contender.resolved()
+    rate = spec.task.rate if m.rate is None else m.rate
+    weighting = WEIGHTINGS.build(str(m.weighting))
+    if isinstance(weighting, QFair):
+        weighting = weighting.with_rate(rate)
     return Coordinator(
         spec.cohort,
         seed=seed,
         scheduler=SCHEDULERS.build(str(m.scheduler)),
         estimator=None if m.estimator is None else ESTIMATORS.build(m.estimator),
-        weighting=WEIGHTINGS.build(str(m.weighting)),
+        weighting=weighting,
         utility=UTILITIES.build(spec.utility),
         surrogate=SURROGATES.build(str(m.surrogate)),
         mixing=1.0 if m.mixing is None else m.mixing,
         local=LOCALS.build(str(m.local)),
         server=SERVERS.build(str(m.server)),
-        local_rate=Scaled(SCHEDULES.build(spec.task.schedule), 1.0 if m.rate is None else m.rate / spec.task.rate),
+        local_rate=Scaled(SCHEDULES.build(spec.task.schedule), rate / spec.task.rate),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
         labels=labels() if callable(labels := getattr(task, "label_counts", None)) else None,

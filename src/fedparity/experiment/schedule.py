@@ -86,6 +86,12 @@ class Setting:
                 f"cohort={self.cohort} but there are only {self.clients} clients; lower it to {self.clients}"
             )
 
+    @property
+    def watched(self) -> int:
+        """Rounds that the server has seen before the first."""
+        before = self.availability.before if isinstance(self.availability, Trace) else None
+        return 0 if before is None else before.num_rounds
+
     def trace(self, draw: int) -> Trace:
         """Who is there in one draw."""
         if isinstance(self.availability, Trace):
