@@ -363,6 +363,9 @@ def starter() -> str:
         '# surrogate = "none"                 # who stands in for the absent',
         '# estimator = "forecast"             # how availability is estimated',
         "# mixing = 1.0                       # Algorithm 2's a; 1: start from the global model",
+        '# local = "prox:mu=0.01"             # how clients train (fedparity list locals)',
+        '# server = "sgd"                     # how the server steps (fedparity list servers)',
+        "# rate = 0.1                         # local learning rate of this method alone",
     ]
     return "\n".join([head, *_toml_lines(spec, comments=True), *own]) + "\n"
 
