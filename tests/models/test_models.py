@@ -11,7 +11,7 @@ from torch import nn
 
 from fedparity.errors import ConfigError
 from fedparity.models import MODELS
-from fedparity.models.chain import Chain, prefix_of, trained
+from fedparity.models.chain import Chain, chain, prefix_of, trained
 from fedparity.models.normalise import Normalise
 from fedparity.rng import stream
 from fedparity.tasks.flat import Flat, pieces
@@ -198,6 +198,23 @@ def test_parts_that_are_not_there(parts, said):
     module = MODELS.build("resnet18").build((3, 8, 8), 10)
     with pytest.raises(ConfigError, match=said):
         prefix_of(module, parts)
+
+
+def test_what_is_no_chain_cannot_be_cut():
+    with pytest.raises(ConfigError, match="a Linear is no chain of stages"):
+        prefix_of(nn.Linear(2, 2), ["weight"])
+
+
+def test_pixels_in_front_leave_the_names_as_they_are():
+    module = MODELS.build("cnn").build(COLOUR, 10)
+    whole = chain(("normalise", Normalise(0.5, 0.25)), *module.stages())
+    assert list(whole.state_dict()) == list(module.state_dict())
+    assert layout(whole) == layout(module)
+    prefix, rest = prefix_of(copy.deepcopy(whole), ["conv1"])
+    x = torch.arange(3 * 32 * 32).remainder(256).to(torch.uint8).reshape(1, 3, 32, 32)
+    assert [name for name, _ in prefix.stages()] == ["normalise"]
+    assert torch.equal(rest(prefix(x)), whole(x))
+    torch.testing.assert_close(whole(x), module((x / 255 - 0.5) / 0.25))
 
 
 # The vector.

@@ -48,12 +48,16 @@ def fixed_start() -> Iterator[None]:
         yield
 
 
-def prefix_of(module: Chain, trainable: Sequence[str]) -> tuple[Chain, Chain]:
+def prefix_of(module: nn.Module, trainable: Sequence[str]) -> tuple[Chain, Chain]:
     """The stages before the first one with a trained parameter, and the others; they share the module's tensors.
 
     Nothing frozen comes first: the prefix is empty, and gives back what it gets. A prefix with batch norm in it is
     constant in `eval()` mode only. The rest may hold frozen parts too: `trained` names what is not.
     """
+    if not isinstance(module, Chain):
+        raise ConfigError(
+            f"a {type(module).__name__} is no chain of stages, so nothing can be cut off; train all of it"
+        )
     names = trained(module, trainable)
     first = {name.partition(".")[0] for name in names}
     stages = module.stages()
