@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from fedparity.tasks.flat import pieces
 from safetensors.torch import save_file
 
 from fedparity.data import weights_path
@@ -12,7 +13,6 @@ from fedparity.models.chain import prefix_of
 from fedparity.models.efficientnet_lite import published
 from fedparity.models.extract import BATCH, Enlarge, Extractor, efficientnet_features
 from fedparity.models.inverted import InvertedBlock, SameConv2d
-from fedparity.models.vector import layout
 from fedparity.models.weights import load_weights, read_tensors
 
 LITE = MODELS.build("efficientnet_lite0")
@@ -52,7 +52,7 @@ def test_the_architecture(lite):
     assert {(m.eps, m.momentum) for m in norms} == {(1e-3, 0.01)}
     assert len(norms) == 49
     assert sum(m.adds for m in lite.modules() if isinstance(m, InvertedBlock)) == 9
-    assert len(layout(lite)) == 296 - 49
+    assert len(pieces(lite)) == 296 - 49
 
 
 def test_features_are_what_the_last_layer_sees(lite):
