@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
@@ -100,6 +101,8 @@ def convert(label: str, text: str, hint: Any) -> Any:
     value: object = text
     if text.lower() == "none":
         value = None
+    elif typing.get_origin(hint) in (types.UnionType, typing.Union) and str in typing.get_args(hint):
+        return text
     elif any(typing.get_origin(h) is tuple for h in (hint, *typing.get_args(hint))):
         value = tuple(text.split("/"))
     try:
