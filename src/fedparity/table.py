@@ -95,14 +95,18 @@ def _hints(maker: Callable[..., Any]) -> dict[str, Any]:
 
 
 def convert(label: str, text: str, hint: Any) -> Any:
-    """`text` as a value of type `hint`; lists are written a/b/c, nothing as `none`."""
+    """`text` as a value of type `hint`; lists are written a/b/c, nothing as `none`.
+
+    A value that may be any text stays as it is: its component looks at it.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     value: object = text
+    choices = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else ()
+    if str in choices and not (text.lower() == "none" and type(None) in choices):
+        return text
     if text.lower() == "none":
         value = None
-    elif typing.get_origin(hint) in (types.UnionType, typing.Union) and str in typing.get_args(hint):
-        return text
     elif any(typing.get_origin(h) is tuple for h in (hint, *typing.get_args(hint))):
         value = tuple(text.split("/"))
     try:
