@@ -127,7 +127,7 @@ def test_an_unknown_contender_is_refused():
 
 
 def test_the_table_and_json_hold_every_record(fake, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(race, "commands", lambda workload: {"bare": fake("b", 0.5)})
+    monkeypatch.setattr(race, "commands", lambda _: {"bare": fake("b", 0.5)})
     out = tmp_path / "records.json"
     monkeypatch.setattr(sys, "argv", ["race.py", "--workload", "a", "--rounds", "1", "--json", str(out)])
     race.main()
