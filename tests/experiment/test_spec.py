@@ -363,8 +363,7 @@ WRONG = {
     ),
     "unknown dataset": (
         SMALL + '[task]\ndataset = "mnits"\n',
-        "task: unknown data set 'mnits'; did you mean 'mnist'? known: cifar10, digits, logistic, mnist, quadratic;"
-        " or give the path of an .npz",
+        "task: unknown data set 'mnits'; did you mean 'mnist'? known: cifar10, digits, logistic, mnist, quadratic",
     ),
     "component out of range": (
         SMALL + 'scheduler = "parity:quota=0"\n',

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from fedparity.tasks.flat import pieces
 from safetensors.torch import save_file
 
 from fedparity.data import weights_path
@@ -14,6 +13,7 @@ from fedparity.models.efficientnet_lite import published
 from fedparity.models.extract import BATCH, Enlarge, Extractor, efficientnet_features
 from fedparity.models.inverted import InvertedBlock, SameConv2d
 from fedparity.models.weights import load_weights, read_tensors
+from fedparity.tasks.flat import pieces
 
 LITE = MODELS.build("efficientnet_lite0")
 

@@ -261,7 +261,7 @@ class Spec(_Part):
             population = population.model_copy(update={"trace_seed": self.seed})
         methods = tuple(m.resolved() for m in self.methods)
         schedulers = [_build("scheduler", SCHEDULERS, str(m.scheduler)) for m in methods]
-        task = self.task.resolved(validates=any(getattr(s, "validates", False) for s in schedulers))
+        task = self.task.resolved(validates=any("validation" in getattr(s, "needs", ()) for s in schedulers))
         return self.model_copy(update={"population": population, "methods": methods, "task": task})
 
 
