@@ -16,8 +16,8 @@ from fedparity.types import FloatArray, Vector
 
 CHUNK = 1 << 16
 """Numbers of a row taken at a time: what fits a processor's cache."""
-RELEASE = 1 << 28
-"""Bytes of mapped files looked at before their pages are given back."""
+RELEASE = 1 << 22
+"""Bytes of mapped files looked at before their pages are given back; the system maps some of what lies around them."""
 
 
 def mapping_of(row: Vector) -> mmap.mmap | None:
@@ -32,8 +32,16 @@ def mapping_of(row: Vector) -> mmap.mmap | None:
 
 def let_go(rows: Iterable[Vector]) -> None:
     """Give back the memory that mapped rows took by being looked at; they are read again when needed."""
-    found = {id(file): file for file in map(mapping_of, rows) if file is not None}
-    for file in found.values():
+    _let_go(_files(rows))
+
+
+def _files(rows: Iterable[Vector]) -> list[mmap.mmap]:
+    found = (mapping_of(row) for row in rows)
+    return list({id(file): file for file in found if file is not None}.values())
+
+
+def _let_go(files: list[mmap.mmap]) -> None:
+    for file in files:
         if hasattr(mmap, "MADV_DONTNEED"):  # not everywhere; elsewhere the system decides by itself
             file.madvise(mmap.MADV_DONTNEED)
 
@@ -46,17 +54,17 @@ def combine(weights: FloatArray, rows: Sequence[Vector], size: int) -> NDArray[n
     """The sum of weights[i] * rows[i] in float64, one pass over the rows."""
     total = np.zeros(size)
     used = [(float(w), row) for w, row in zip(weights, rows, strict=True) if w != 0]
-    mapped = [row for _, row in used if mapping_of(row) is not None]
+    files = _files(row for _, row in used)
     looked_at = 0
     for part in _chunks(size):
         into = total[part]
         for weight, row in used:
             into += weight * row[part].astype(np.float64, copy=False)
-        looked_at += sum(row[part].nbytes for row in mapped)
-        if looked_at >= RELEASE:
-            let_go(mapped)
-            looked_at = 0
-    let_go(mapped)
+            looked_at += row.itemsize * len(into)
+            if files and looked_at >= RELEASE:
+                _let_go(files)
+                looked_at = 0
+    _let_go(files)
     return total
 
 

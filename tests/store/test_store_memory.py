@@ -33,7 +33,8 @@ COMBOS = [
 
 def method_of(surrogate, weighting, local):
     return Coordinator(
-        3, seed=1, scheduler=SCHEDULERS.build("uniform"), surrogate=SURROGATES.build(surrogate), weighting=WEIGHTINGS.build(weighting),
+        3, seed=1, scheduler=SCHEDULERS.build("uniform"), surrogate=SURROGATES.build(surrogate),
+        weighting=WEIGHTINGS.build(weighting),
         local=LOCALS.build(local), min_reports=0,
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from fedparity import checks
 from fedparity.ledger import Ledger
-from fedparity.surrogates.shelf import GIGABYTE, Shelf, as_float32
+from fedparity.surrogates.shelf import GIGABYTE, Shelf
 from fedparity.surrogates.stale import Kept, with_stale
 from fedparity.types import NO_FLOATS, NO_IDS, ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 
@@ -71,12 +71,9 @@ class Memory:
 
     def remember(self, state: Kept, reports: Sequence[ClientReport], utility: FloatArray) -> Kept:
         """Keep this round's updates in place of earlier ones."""
+        made = [(r.client, r.delta) for r in reports if r.delta is not None]
         for report in reports:
-            if report.delta is None:
-                continue
-            state.kept.pop(report.client, None)
-            state.kept[report.client] = as_float32(report.delta)
             state.sizes[report.client] = report.num_samples
             state.losses[report.client] = report.loss_before
-        self.shelf.settle(state.kept, self.ram)
+        self.shelf.replace(state.kept, made, self.ram)
         return state

@@ -1,9 +1,9 @@
 """Where remembered vectors lie: in memory up to a limit, beyond it in mapped temporary files.
 
-One vector a client takes N x D x 4 bytes in float32: 100 clients of a ResNet-18 are 4.5 GB. At most `ram` of them stay
-in memory (1 GB), besides those of the round that just came in; the rest lies in files without a name in the temporary
-folder (TMPDIR), which are gone when nobody refers to them any more, however the process ends. Of a file, no more is
-mapped at a time than `rows.RELEASE` and a chunk. A vector is written once and replaced, never changed.
+One vector a client takes N x D x 4 bytes in float32: 100 clients of a ResNet-18 are 4.5 GB. At most `ram` bytes of them
+stay in memory (1 GB); the rest lies in files without a name in the temporary folder (TMPDIR), which are gone when
+nobody refers to them any more, however the process ends. Sums over rows have no more of the files mapped at a time than
+`rows.RELEASE` and a chunk of each row. A vector is written once and replaced, never changed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import mmap
 import os
 import tempfile
 import weakref
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -30,7 +31,8 @@ Place = tuple[int, mmap.mmap, int]
 
 def as_float32(vector: Vector) -> Vector:
     """A copy to keep, in float32 and read-only; what float32 cannot hold becomes the largest number it can."""
-    kept = np.clip(vector, -LARGEST32, LARGEST32).astype(np.float32)
+    fits = vector.dtype == np.float32
+    kept = vector.copy() if fits else np.clip(vector, -LARGEST32, LARGEST32).astype(np.float32)
     kept.setflags(write=False)
     return kept
 
@@ -49,8 +51,22 @@ class Shelf:
         """A copy starts empty: files are not shared between owners."""
         return Shelf, ()
 
-    def settle(self, kept: dict[int, Vector], ram: int) -> None:
-        """Move the vectors beyond `ram` bytes into files; one that several clients share is counted and moved once."""
+    def replace(self, kept: dict[int, Vector], new: Iterable[tuple[int, Vector]], ram: int) -> None:
+        """Keep a float32 copy of each new vector in place of its client's last one, one after the other."""
+        held = self.settle(kept, ram)
+        for client, vector in new:
+            old = kept.pop(client, None)
+            held -= old.nbytes if old is not None and mapping_of(old) is None else 0
+            copied = as_float32(vector)
+            fits = held + copied.nbytes <= ram
+            kept[client] = copied if fits else self.put(copied)
+            held += copied.nbytes if fits else 0
+
+    def settle(self, kept: dict[int, Vector], ram: int) -> int:
+        """Move the vectors beyond `ram` bytes into files; how many bytes stay in memory.
+
+        A vector that several clients share is counted and moved once.
+        """
         held, moved = 0, dict[int, Vector]()
         counted: set[int] = set()
         for client, vector in kept.items():
@@ -63,6 +79,7 @@ class Shelf:
                     counted.add(key)
                 else:
                     kept[client] = moved[key] = self.put(vector)
+        return held
 
     def put(self, vector: Vector) -> Vector:
         """The same vector, in a file."""
