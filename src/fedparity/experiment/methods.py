@@ -26,6 +26,8 @@ class Method:
     mixing: float = 1.0
     local: str = "plain"
     server: str = "sgd"
+    estimator: str | None = None
+    """None: what the scheduler asks for; `oracle`: the true availability, in hindsight."""
     reference: str | None = None
 
 
@@ -46,6 +48,12 @@ _OURS = {
 _PAPER = {
     "uniform": Method("FedAvg among the available (the paper's vanilla branch).", "uniform", reference=FEDAVG),
     "inverse": Method("Chance proportional to 1/availability (Lemma 2).", "inverse", reference=CUP),
+    "inverse_oracle": Method(
+        "The same with each client's true availability, in hindsight.", "inverse", estimator="oracle", reference=CUP
+    ),
+    "oracle": Method(
+        "The least unequal counts that any schedule could have given, in hindsight.", "fixed", reference=CUP
+    ),
     "cup_paper": Method(
         "The paper as printed: top-K of 1/availability x rounds offline, utility surrogates.",
         "reactive:missed=offline,draw=top,lam=.7",
@@ -159,7 +167,7 @@ _FIELD = {
         "fedlaavg",
         "running_sum",
         local="difference",
-        reference="Yan et al., Federated Optimization under Intermittent Client Availability, INFORMS J. Computing 2023",
+        reference="Yan et al., Federated Optimization under Intermittent Client Availability",
     ),
     "fedvarp": Method(
         "Last updates as control variates.",
@@ -193,13 +201,13 @@ _FIELD = {
         "fedawe",
         "echo",
         local="received",
-        reference="Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability, NeurIPS 2024",
+        reference="Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability, 2024",
     ),
     "cafed": Method(
         "1/availability weights, without clients whose correlation or rarity costs more than it gives.",
         "uniform",
         "cafed",
-        reference="Rodio et al., Federated Learning under Heterogeneous and Correlated Client Availability, INFOCOM 2023",
+        reference="Rodio et al., Federated Learning under ... Correlated Client Availability, INFOCOM 2023",
     ),
     "oort": Method(
         "The statistically most useful first, some explored (the paper's settings).",

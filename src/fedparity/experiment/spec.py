@@ -31,6 +31,8 @@ from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
 
 VERSION = 1
+ORACLE = "oracle"
+"""The estimator that knows the trace; with the scheduler `fixed`, the schedule that could not have been fairer."""
 NUMPY = ("quadratic", "logistic")
 """Tasks that need no PyTorch."""
 SERVER_SHARE = 0.02
@@ -177,7 +179,8 @@ class MethodSpec(_Part):
         resolved = self.resolved()
         _build("weighting", WEIGHTINGS, str(resolved.weighting))
         _build("surrogate", SURROGATES, str(resolved.surrogate))
-        _build("estimator", ESTIMATORS, str(resolved.estimator))
+        if resolved.estimator != ORACLE:
+            _build("estimator", ESTIMATORS, str(resolved.estimator))
         _build("local", LOCALS, str(resolved.local))
         _build("server", SERVERS, str(resolved.server))
         return self
@@ -194,6 +197,8 @@ class MethodSpec(_Part):
             "local": base.local,
             "server": base.server,
         }
+        if base.estimator is not None:
+            filled["estimator"] = base.estimator
         filled |= given
         looks_ahead = getattr(_build("scheduler", SCHEDULERS, str(filled["scheduler"])), "forecasts", False)
         return self.model_copy(update={"estimator": "forecast" if looks_ahead else "mean"} | filled)
