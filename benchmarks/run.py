@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import platform
-import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 from harness import Timing, race
+from memory import PARTS, measure
 
 from fedparity import SCHEDULERS, Coordinator, RollCall, Trace, frontier, stream
 from fedparity.journal import to_json
@@ -115,8 +120,8 @@ def memory_per_client() -> float:
     return float(state.ledger.nbytes + memory.online.nbytes + memory.last.nbytes + memory.day.nbytes) / clients
 
 
-def main() -> None:
-    """Run everything and write it down."""
+def bookkeeping() -> list[Timing]:
+    """Scheduling, limits and commits."""
     found: list[Timing] = []
     for clients, repeats in ((10**5, 15), (10**6, 9), (10**7, 5)):
         found += scheduling(clients, repeats=repeats)
@@ -124,25 +129,88 @@ def main() -> None:
     found += limits(100_000, 1_000, 1_000, 3)
     found += commits(100, 878_538, 10, 0.5, 40)
     found += commits(1_000_000, 0, 1_000, 0.1, 60)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    (HERE / "results.json").write_text(json.dumps([t.json() for t in found], indent=1) + "\n")
+    return found
+
+
+ROUNDS = {"a": 7, "b": 5, "c": 21, "d": 15, "e": 3}
+"""Timed rounds of each training workload."""
+NAMES = {
+    "a": "(a) CNN, 10 of 100 x 500",
+    "b": "(b) ResNet-18, 4 of 100 x 128",
+    "c": "(c) logistic regression, 100 of 1,000 x 50",
+    "d": "(d) MLP, 100 of 1,000 x 50",
+    "e": "(e) as (a), every client tested on its 2,000 images",
+}
+
+
+def training(workloads: str) -> list[dict[str, Any]]:
+    """Rounds against the bare loop and the peers that are installed."""
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "records.json"
+        for workload in workloads:
+            race_script = [sys.executable, str(HERE / "training" / "race.py"), "--workload", workload]
+            subprocess.run([*race_script, "--rounds", str(ROUNDS[workload]), "--json", str(out)], check=True)
+            found += [{**record, "workload": NAMES[workload]} for record in json.loads(out.read_text())]
+    return found
+
+
+def write(timings: list[dict[str, Any]], memories: list[dict[str, Any]]) -> None:
+    """Lay new figures over the old ones and write both files."""
+    kept = json.loads((HERE / "results.json").read_text()) if (HERE / "results.json").exists() else []
+    new = {(t["benchmark"], t["workload"]) for t in timings}
+    everything = [t for t in kept if (t["benchmark"], t["workload"]) not in new] + timings
+    (HERE / "results.json").write_text(json.dumps(everything, indent=1) + "\n")
+    path = HERE / "memory.json"
+    older = json.loads(path.read_text()) if path.exists() else []
+    again = {m["measured"] for m in memories}
+    memory = [m for m in older if m["measured"] not in again] + memories
+    path.write_text(json.dumps(memory, indent=1) + "\n")
+    versions = ", ".join(
+        f"{name} {metadata.version(name)}" for name in ("numpy", "torch") if importlib.util.find_spec(name)
+    )
     lines = [
         "# Benchmarks",
         "",
-        "Written by `make bench`. Contenders take turns in one process; compare ratios, not seconds.",
-        f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}.",
-        f"Peak memory of the whole run: {peak:.1f} GB. Ledger, forecast and scheduler state:"
-        f" {memory_per_client():.0f} bytes a client.",
+        "Written by `make bench` (`make peers` first, for Flower and pfl). Contenders take turns; compare ratios inside one",
+        "block, not seconds. A spread (highest over lowest time) above 2 means that the machine was busy.",
+        f"Python {platform.python_version()}, {versions}, {platform.machine()}, {os.cpu_count()} processors; peers: "
+        "benchmarks/training/requirements-*.txt.",
+        f"Ledger, forecast and scheduler state: {memory_per_client():.0f} bytes a client.",
         "",
         "| benchmark | workload | contender | ratio | median | spread | n |",
         "|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {t.benchmark} | {t.workload} | {t.contender} | {t.ratio:.2f} | {t.median_s * 1e3:.1f} ms | {t.spread:.1f} | {t.n} |"
-        for t in found
+        f"| {t['benchmark']} | {t['workload']} | {t['contender']} | {t['ratio']:.2f} | {t['median_s'] * 1e3:.1f} ms"
+        f" | {t['spread']:.1f} | {t['n']} |"
+        for t in everything
+    ]
+    lines += ["", "## Memory", "", "Each measured in a process of its own (`benchmarks/memory.py`), in MB.", ""]
+    lines += [
+        f"* {m['measured']}: " + ", ".join(f"{key} {value:,}" for key, value in m.items() if key != "measured")
+        for m in memory
     ]
     (HERE / "README.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
+
+
+def main() -> None:
+    """Run what is asked for and write it down: `run.py [bookkeeping|training[:abc]|memory]...`, all if nothing is."""
+    asked = sys.argv[1:] or ["bookkeeping", "training", "memory"]
+    timings: list[dict[str, Any]] = []
+    memories: list[dict[str, Any]] = []
+    for part in asked:
+        name, _, rest = part.partition(":")
+        if name == "bookkeeping":
+            timings += [t.json() for t in bookkeeping()]
+        elif name == "training":
+            timings += training(rest or "abcde")
+        elif name == "memory":
+            memories += [measure(m) for m in ([rest] if rest else PARTS)]
+        else:
+            sys.exit(f"unknown part {part!r}; known: bookkeeping, training[:abcde], memory[:NAME]")
+    write(timings, memories)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,117 @@
+"""How much memory a run takes, each measured in a process of its own: `python benchmarks/memory.py NAME` prints JSON.
+
+resnet18    100 clients x 128 samples, 10 asked, alpha = 1, no activation cache, utility surrogates, tested every round
+rounds      1,000 rounds of 100 clients on digits with utility surrogates: does anything grow?
+models      clients' own models (mixing = 1/2) with 50 MB of them held in memory
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedparity import Coordinator, InProcess, Intermittent, run, stream
+from fedparity.availability import AVAILABILITY
+from fedparity.experiment.spec import PATHS
+from fedparity.models import MODELS
+from fedparity.schedulers import Parity, Uniform
+from fedparity.surrogates import UtilitySurrogate
+from fedparity.tasks.samples import Samples
+from fedparity.tasks.torch_task import TorchTask, digits_task
+from fedparity.tasks.training import Training
+from fedparity.utility import GlobalLossDrop
+
+CLIENTS = 100
+
+
+def now() -> float:
+    """Megabytes resident."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+def own() -> float:
+    """Megabytes resident that are not pages of a file, which the system takes back when it needs them."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 1e3
+
+
+def peak() -> float:
+    """Megabytes resident at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def resnet18() -> dict[str, Any]:
+    """Peak of a few rounds: after the first nothing new is allocated."""
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (CLIENTS * 128, 3, 32, 32), dtype=np.uint8), np.arange(CLIENTS * 128) % 10
+    train = list(np.arange(CLIENTS * 128).reshape(CLIENTS, 128))
+    test = [np.flatnonzero(y[:2000] // 2 == k % 5) for k in range(CLIENTS)]
+    samples = Samples(x, y, x[:2000], y[:2000], train, test, 10, np.arange(2000), peak=255)
+    _, threads, channels_last = PATHS["resnet18"]
+    task = TorchTask(
+        MODELS.build("resnet18").build((3, 32, 32), 10),
+        samples,
+        Training(epochs=1, batch=32, rate=0.05),
+        threads=threads,
+        channels_last=channels_last,
+    )
+    coordinator = Coordinator(
+        10, scheduler=Uniform(), utility=GlobalLossDrop(), surrogate=UtilitySurrogate(epsilon=1.0)
+    )
+    before = now()
+    state = run(coordinator, InProcess(task), 2, params=task.init(stream(0, "init")), num_clients=CLIENTS)
+    task.evaluate(state.params, np.arange(CLIENTS), "accuracy")
+    return {"parameters": len(state.params), "before_mb": before, "peak_mb": peak()}
+
+
+def rounds() -> dict[str, Any]:
+    """Resident after 100, 500 and 1,000 rounds."""
+    task = digits_task(CLIENTS)
+    trace = AVAILABILITY.build("bernoulli").draw(CLIENTS, 1000, 0)
+    engine = Intermittent(InProcess(task), trace)
+    coordinator = Coordinator(5, scheduler=Parity(), utility=GlobalLossDrop(), surrogate=UtilitySurrogate())
+    state = coordinator.init(CLIENTS, task.init(stream(0, "init")))
+    found = {}
+    for end in (100, 500, 1000):
+        state = run(coordinator, engine, end, state=state)
+        found[f"after_{end}_mb"] = now()
+    return found
+
+
+def models() -> dict[str, Any]:
+    """Peak with the models of 100 clients, N x D x 4 bytes, most of them in files."""
+    size, start = 2_000_000, own()
+    coordinator = Coordinator(10, mixing=0.5, scheduler=Uniform(), client_ram=50_000_000)
+    state = coordinator.init(CLIENTS, np.zeros(size, dtype=np.float32))
+    from fedparity.types import ClientReport
+
+    for _ in range(60):
+        plan, state = coordinator.plan(state, np.arange(CLIENTS))
+        reports = [ClientReport(int(k), np.full(size, 1e-3, np.float32)) for k in plan.cohort.clients]
+        _, state = coordinator.absorb(state, plan, reports)
+        del reports
+    total = sum(v.nbytes for v in state.client_models.values()) / 1e6
+    return {"models_mb": total, "held_mb": 50.0, "own_mb": own() - start, "with_pages_of_files_mb": now()}
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {"resnet18": resnet18, "rounds": rounds, "models": models}
+
+
+def measure(name: str) -> dict[str, Any]:
+    """One of them, in a process of its own."""
+    done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return {"measured": name, **found}
+
+
+if __name__ == "__main__":
+    print(json.dumps({key: round(value, 1) for key, value in PARTS[sys.argv[1]]().items()}))
