@@ -116,7 +116,7 @@ class Results:
 
     def row(self, method: str) -> dict[str, float | None]:
         """The table's row of one method: means over seeds, `_sd` beside them; None where undefined."""
-        tables = [dict(self._numbers(run)) for run in self.of(method)]
+        tables = [self.numbers(run) for run in self.of(method)]
         row: dict[str, float | None] = {}
         for key in tables[0] if tables else ():
             known = np.array([t[key] for t in tables if np.isfinite(t[key])])
@@ -127,6 +127,10 @@ class Results:
     def fairest(self) -> str:
         """The method that adds least to the Gini coefficient that could not be avoided."""
         return min(self.methods, key=lambda name: self.row(name)["gini_avoidable"] or 0.0)
+
+    def numbers(self, run: MethodRun) -> dict[str, float]:
+        """Every number of the table for one run; NaN where undefined."""
+        return dict(self._numbers(run))
 
     def _numbers(self, run: MethodRun) -> Iterator[tuple[str, float]]:
         for name in ("accuracy", "avg_client_accuracy", "jain_accuracy", "fairness_variance"):
