@@ -21,8 +21,8 @@ LAYERS = (
     ("loop",),
     ("engines", "store"),
     ("experiment",),
-    ("report", "show", "catalogue"),
-    ("cli_data", "cli_trace"),
+    ("report", "show", "citations", "catalogue"),
+    ("cli_compare", "cli_data", "cli_trace"),
     ("__init__", "cli"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
