@@ -436,7 +436,7 @@ def by_reference(text: str) -> tuple[str, ...]:
 
 def _one_reference(text: str) -> list[str]:
     said = _plain(text)
-    numbers = [key for key, e in ENTRIES.items() if e.fields.get("eprint", "-") in text]
+    numbers = [key for key, e in ENTRIES.items() if "eprint" in e.fields and e.fields["eprint"] in text]
     titles = [key for key, e in ENTRIES.items() if _plain(e.fields["title"])[:30] in said]
     named = [key for key in ENTRIES if said.startswith(f"{key} ") and ":" in text]
     surnames = [key for key, e in ENTRIES.items() if _plain(_surname(e)) in said and e.fields["year"] in said]
