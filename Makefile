@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
+PEERS  ?= .venv-
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow test-browser bench results clean
+.PHONY: setup demo test lint format types pytest test-slow test-browser bench peers results clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -48,8 +49,18 @@ test-browser: $(VENV)/.test     ## the report in headless Chromium (skips, visib
 bench: $(VENV)/.test            ## timed figures, as ratios, into benchmarks/
 	$(BIN)/python benchmarks/run.py
 
+# torch first: a range would pull CUDA. PEERS=/some/dir/ puts them elsewhere; tell race.py by FEDPARITY_PEERS=/some/dir
+peers: $(PEERS)flower/.done $(PEERS)pfl/.done   ## environments of the peers we race against
+
+$(PEERS)flower/.done: NODEPS = --no-deps
+$(PEERS)%/.done: benchmarks/training/requirements-%.txt
+	$(PYTHON) -m venv $(PEERS)$*
+	$(PEERS)$*/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(PEERS)$*/bin/pip install --quiet --disable-pip-version-check $(NODEPS) -r $<
+	@touch $@
+
 results: $(VENV)/.test          ## docs/results.md, from scratch
 	$(BIN)/python benchmarks/results.py
 
 clean:
-	rm -rf $(VENV) runs build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-flower .venv-pfl runs build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,10 +10,13 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 BASE = (
-    "errors", "checks", "rng", "types", "ledger", "trace", "table", "protocols", "files", "journal", "rows", "schedules",
-    "local", "shapley",
+    "errors", "checks", "rng", "types", "ledger", "trace", "table", "protocols", "files", "journal", "rows",
+    "schedules", "local", "shapley",
 )  # fmt: skip
-WHO = ("availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks", "data", "servers")
+WHO = (
+    "availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks", "data", "servers",
+    "models",
+)  # fmt: skip
 LAYERS = (
     BASE,
     WHO,
@@ -22,7 +25,7 @@ LAYERS = (
     ("engines", "store"),
     ("experiment",),
     ("report", "show", "citations", "catalogue"),
-    ("cli_compare", "cli_data", "cli_trace"),
+    ("cli_compare", "cli_data", "cli_trace", "cli_tune"),
     ("__init__", "cli"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
@@ -100,7 +103,7 @@ def test_the_parser_sees_what_it_should():
     assert [name for found in imported(tree) for name in found] == ["loop", "checks", "__init__", "gate", "engines"]
 
 
-@pytest.mark.parametrize("module", ["fedparity", "fedparity.cli", "fedparity.tasks"])
+@pytest.mark.parametrize("module", ["fedparity", "fedparity.cli", "fedparity.tasks", "fedparity.models"])
 def test_importing_is_light(module):
     code = f"import sys, {module}; print(*(m for m in {HEAVY!r} if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

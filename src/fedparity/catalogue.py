@@ -17,7 +17,10 @@ from fedparity.errors import ConfigError, FedparityError, unknown
 from fedparity.experiment import METHODS, Method
 from fedparity.local import LOCALS
 from fedparity.metrics import METRICS
+from fedparity.models import MODELS
+from fedparity.models.features import EXTRACTORS
 from fedparity.schedulers import SCHEDULERS
+from fedparity.schedules import SCHEDULES
 from fedparity.servers import SERVERS
 from fedparity.surrogates import SURROGATES
 from fedparity.table import Table, component_class
@@ -37,11 +40,14 @@ COMPONENTS: dict[str, Table[Any]] = {
     "utilities": UTILITIES,
     "weightings": WEIGHTINGS,
     "surrogates": SURROGATES,
+    "partitions": PARTITIONS,
     "locals": LOCALS,
     "servers": SERVERS,
-    "partitions": PARTITIONS,
+    "schedules": SCHEDULES,
+    "models": MODELS,
+    "extractors": EXTRACTORS,
 }
-TABLE_OF = {"availability": "availability", "utility": "utilities"}
+TABLE_OF = {"availability": "availability", "utility": "utilities", "features": "extractors"}
 """Keys of a spec or a method whose table is not called by their plural."""
 
 
@@ -83,7 +89,7 @@ def parts_of(entry: Entry) -> list[Entry]:
     for key, text in entry["parameters"].items() if entry["table"] == "methods" else ():
         table = COMPONENTS.get(TABLE_OF.get(key, f"{key}s"))
         name = str(text).partition(":")[0].strip()
-        if table is None or name in ("none", "plain"):
+        if table is None or name not in table or name in ("none", "plain"):
             continue
         built = table.build(str(text))
         described = {"table": TABLE_OF.get(key, f"{key}s"), **table.describe(name), "key": key}

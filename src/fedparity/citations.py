@@ -407,6 +407,7 @@ CITES: dict[str, dict[str, tuple[str, ...]]] = {
         "resnet34": ("resnet", "groupnorm"),
         "efficientnet_lite0": ("efficientnet", "efficientnetlite"),
     },
+    "extractors": {"efficientnet_lite0": ("efficientnet", "efficientnetlite")},
     "traces": {"flash": ("flash",), "fedscale": ("fedscale",)},
     "methods": {
         "uniform": ("fedavg",),

@@ -16,6 +16,7 @@ import typer
 from fedparity.cli_compare import cite_command, compare_command
 from fedparity.cli_data import data_app
 from fedparity.cli_trace import trace_app
+from fedparity.cli_tune import tune_command
 from fedparity.errors import ConfigError, FedparityError
 from fedparity.show import (
     Progress,
@@ -48,6 +49,7 @@ app.add_typer(trace_app, name="trace")
 app.add_typer(data_app, name="data")
 app.command("compare")(compare_command)
 app.command("cite")(cite_command)
+app.command("tune")(tune_command)
 
 COMPARED = (
     "uniform",
@@ -140,6 +142,9 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
     round_seconds: Annotated[float | None, typer.Option(help="Trace files: seconds between rounds.  [1800]")] = None,
     start: Annotated[float | None, typer.Option(help="Trace files: seconds after the earliest first_seen.")] = None,
     work_seconds: Annotated[float | None, typer.Option(help="Trace files: a round's work; leave before: drop.")] = None,
+    watch: Annotated[
+        int | None, typer.Option(help="Trace files: rounds before --start that the server has seen.  [all]")
+    ] = None,
     by: Annotated[
         Target,
         typer.Option(help="What to compare: equal shares, counts or utility per round online."),
@@ -163,6 +168,7 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
         round_seconds=round_seconds,
         start=start,
         work_seconds=work_seconds,
+        watch=watch,
     )
     setting = Setting(
         population,
@@ -263,7 +269,8 @@ def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: boo
     trace = ready(spec)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
         with Stop() as stop, Rounds(spec, quiet=as_json) as rounds:
-            results = run_spec(spec, Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store), trace)
+            watch = Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store, data=rounds.prepare)
+            results = run_spec(spec, watch, trace)
         results.save(out, text)
         page = out / "report.html"
         report.write(results, page, text)
@@ -356,6 +363,7 @@ def _schedule_json(result: Schedule, availability: str) -> dict[str, Any]:
         "cohort": s.cohort,
         "seed": s.seed,
         "draws": s.draws,
+        "watched": s.watched,
         "journal_sha256": result.journal_sha256,
         **result.means(),
     }

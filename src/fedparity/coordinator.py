@@ -43,6 +43,7 @@ from fedparity.schedulers import Parity
 from fedparity.schedules import Constant, Schedule
 from fedparity.servers import Sgd
 from fedparity.surrogates import NoSurrogate
+from fedparity.trace import Trace
 from fedparity.types import (
     NO_FLOATS,
     NO_IDS,
@@ -152,8 +153,11 @@ class Coordinator:
         """How many clients are asked, over-selection included."""
         return self.cohort + math.ceil(self.cohort * self.over_select)
 
-    def init(self, num_clients: int, params: Vector | None = None) -> State:
-        """The state before the first round; without `params` there is no model, only bookkeeping."""
+    def init(self, num_clients: int, params: Vector | None = None, watched: Trace | None = None) -> State:
+        """The state before the first round; without `params` there is no model, only bookkeeping.
+
+        `watched` is who was online in rounds before the first: the estimator has seen them, the ledger begins empty.
+        """
         checks.at_least("clients", num_clients, 1)
         if self.cohort > num_clients:
             raise ConfigError(
@@ -162,11 +166,15 @@ class Coordinator:
         model = np.zeros(0) if params is None else np.array(params)
         if model.dtype not in (np.float32, np.float64):
             model = model.astype(np.float64)
+        estimator = self.availability.init(num_clients)
+        if watched is not None and not getattr(self.availability, "hindsight", False):
+            for t in range(watched.num_rounds):
+                estimator = self.availability.observe(estimator, watched.online(t))
         return State(
             round=0,
             params=model,
             ledger=Ledger.empty(num_clients),
-            estimator=self.availability.init(num_clients),
+            estimator=estimator,
             scheduler=self.scheduler.init(num_clients),
             weighting=self.weighting.init(num_clients),
             utility=self.utility.init(num_clients),

@@ -79,9 +79,8 @@ def run_side_by_side(
         for name, coordinator in methods.items():
             if now[name].round != t:
                 continue
-            plan, state = coordinator.plan(
-                now[name], available, rounds - 1 - t, partial(_losses, engine, coordinator, t)
-            )
+            losses = partial(_losses, engine, stream(coordinator.seed, "probe", t))
+            plan, state = coordinator.plan(now[name], available, rounds - 1 - t, losses)
             record, state = coordinator.absorb(state, plan, engine.train(plan), engine.evaluate, validate)
             now[name] = state
             for observer in observers:
@@ -91,11 +90,9 @@ def run_side_by_side(
     return now
 
 
-def _losses(
-    engine: Engine, coordinator: Coordinator, round: int, params: Vector, clients: Ids, samples: int
-) -> FloatArray:
-    """Losses of a model on clients' data, for schedulers that choose by them; the same for every worker and order."""
+def _losses(engine: Engine, rng: np.random.Generator, params: Vector, clients: Ids, samples: int) -> FloatArray:
+    """Losses of a model on clients' data, for schedulers that choose by them."""
     probe: Callable[[Vector, Ids, int, np.random.Generator], FloatArray] | None = getattr(engine, "probe", None)
     if samples and probe is not None:
-        return probe(params, clients, samples, stream(coordinator.seed, "probe", round))
+        return probe(params, clients, samples, rng)
     return engine.evaluate(params, clients, "loss").loss

@@ -195,7 +195,7 @@ class Task(Protocol):
         ...
 
     def train(self, job: Job) -> ClientReport:
-        """Local training from `job.start`; `delta` and `loss_before` are relative to `job.params`, the model received."""
+        """Local training from `job.start`; `delta` and `loss_before` are relative to `job.params`, the one received."""
         ...
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
@@ -215,8 +215,8 @@ class TrainsMany(Protocol):
 class Engine(Protocol):
     """How a plan is carried out: in this process, over a network, or by a test double.
 
-    An engine may also have `validate(params)` and `probe(params, clients, samples, rng)`, as tasks may; None if it
-    cannot.
+    An engine, and likewise a task, may also have `validate(params)`, the loss on data that the server holds itself, and
+    `probe(params, clients, samples, rng)`, losses on a few random samples of each client; None if it cannot.
     """
 
     def available(self, round: int) -> Ids:
@@ -229,24 +229,6 @@ class Engine(Protocol):
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Loss and accuracy of `params` on the data of `clients`."""
-        ...
-
-
-@runtime_checkable
-class Validates(Protocol):
-    """A task of which the server holds some data itself."""
-
-    def validate(self, params: Vector) -> float:
-        """Loss of `params` on the server's own data."""
-        ...
-
-
-@runtime_checkable
-class Probes(Protocol):
-    """A task that can score a model on a few samples of each client."""
-
-    def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
-        """Loss of `params` on `samples` random samples of each client."""
         ...
 
 

@@ -1,11 +1,13 @@
 """Sums over rows of updates: in row order and chunk by chunk, so that bits never depend on a number of threads.
 
-Rows may be float32, may lie on disk, and together be larger than memory: only a chunk of each is looked at a time.
+Rows may be float32, may lie on disk, and together be larger than memory: only a chunk of each is looked at a time, and
+pages of mapped files are given back as the pass goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,34 @@ from fedparity.types import FloatArray, Vector
 
 CHUNK = 1 << 16
 """Numbers of a row taken at a time: what fits a processor's cache."""
+RELEASE = 1 << 22
+"""Bytes of mapped files looked at before their pages are given back; the system maps some of what lies around them."""
+
+
+def mapping_of(row: Vector) -> mmap.mmap | None:
+    """The mapped file that a row lies in; None: it lies in memory."""
+    base: object = getattr(row, "base", None)
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, mmap.mmap) else None
+
+
+def let_go(rows: Iterable[Vector]) -> None:
+    """Give back the memory that mapped rows took by being looked at; they are read again when needed."""
+    _let_go(_files(rows))
+
+
+def _files(rows: Iterable[Vector]) -> list[mmap.mmap]:
+    found = (mapping_of(row) for row in rows)
+    return list({id(file): file for file in found if file is not None}.values())
+
+
+def _let_go(files: list[mmap.mmap]) -> None:
+    for file in files:
+        if hasattr(mmap, "MADV_DONTNEED"):  # not everywhere; elsewhere the system decides by itself
+            file.madvise(mmap.MADV_DONTNEED)
 
 
 def _chunks(size: int) -> Iterator[slice]:
@@ -24,10 +54,17 @@ def combine(weights: FloatArray, rows: Sequence[Vector], size: int) -> NDArray[n
     """The sum of weights[i] * rows[i] in float64, one pass over the rows."""
     total = np.zeros(size)
     used = [(float(w), row) for w, row in zip(weights, rows, strict=True) if w != 0]
+    files = _files(row for _, row in used)
+    looked_at = 0
     for part in _chunks(size):
         into = total[part]
         for weight, row in used:
             into += weight * row[part].astype(np.float64, copy=False)
+            looked_at += row.itemsize * len(into)
+            if files and looked_at >= RELEASE:
+                _let_go(files)
+                looked_at = 0
+    _let_go(files)
     return total
 
 
@@ -37,6 +74,7 @@ def dot(a: Vector, b: Vector) -> float:
     for part in _chunks(len(a)):
         x, y = a[part].astype(np.float64, copy=False), b[part].astype(np.float64, copy=False)
         total += float(np.einsum("i,i->", x, y))  # einsum rather than BLAS: one thread, one order
+    let_go((a, b))
     return total
 
 

@@ -92,6 +92,18 @@ class Cosine:
         return max(self.floor + (1 - self.floor) * along, 1e-9)
 
 
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Another schedule, times a number."""
+
+    inner: Schedule
+    by: float = 1.0
+
+    def scale(self, round: int) -> float:
+        """The other's factor times the number."""
+        return self.by * self.inner.scale(round)
+
+
 SCHEDULES: Table[Schedule] = Table(
     "schedule", {"constant": Constant, "inverse": Inverse, "sqrt": InverseRoot, "step": Step, "cosine": Cosine}
 )

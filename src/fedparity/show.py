@@ -118,6 +118,7 @@ class Rounds:
         self._console = console_for(stderr=quiet or len(spec.methods) > 1)
         self._bar = Progress(self._total)
         self._spec = spec
+        self._prepared = ("", -1)
 
     def __enter__(self) -> Self:
         if not self._single:
@@ -127,6 +128,17 @@ class Rounds:
     def __exit__(self, *_: object) -> None:
         if not self._single:
             self._bar.__exit__()
+
+    def prepare(self, what: str, done: int, total: int) -> None:
+        """Something that a run needs is being made ready."""
+        part = done * 10 // total if total else 0
+        if (what, part) == self._prepared:
+            return
+        self._prepared = (what, part)
+        if total and not self._single and self._console.is_terminal:
+            self._bar.describe(f"{plain(what)} {done}/{total}")
+        elif total:
+            console_for(stderr=True).print(f"{plain(what)}: {done} of {total}", markup=False, soft_wrap=True)
 
     def tell(self, number: int, method: str, row: dict[str, float]) -> None:
         """One more round of one method is done."""
@@ -144,6 +156,20 @@ class Rounds:
         self._bar.step(number)
         if not self._console.is_terminal and (number + 1) % max(1, self._total // 10) == 0:
             self._console.print(f"round {number + 1}/{self._total} done by all methods", markup=False)
+
+
+def show_table(header: list[str], rows: list[list[str]]) -> None:
+    """Names on the left, numbers on the right."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column(header[0], overflow="fold")
+    for name in header[1:]:
+        table.add_column(escape(name), justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(escape(plain(cell)) for cell in row))
+    console_for().print(table)
 
 
 def show_results(results: Results) -> None:
@@ -194,6 +220,8 @@ def show_schedules(results: list[Schedule], availability: str, by: Target) -> No
     draws = f", mean of {s.draws} draws" if s.draws > 1 else ""
     title = f"{s.clients} clients ({escape(plain(availability))}), {s.rounds} rounds, {s.cohort} asked a round{draws}"
     console.print(title, soft_wrap=True)
+    if s.watched:
+        console.print(f"The server has watched the {s.watched} rounds before the first.")
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("scheduler", overflow="fold")
     for header, _ in SHOWN[by]:

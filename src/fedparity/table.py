@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
@@ -94,10 +95,16 @@ def _hints(maker: Callable[..., Any]) -> dict[str, Any]:
 
 
 def convert(label: str, text: str, hint: Any) -> Any:
-    """`text` as a value of type `hint`; lists are written a/b/c, nothing as `none`."""
+    """`text` as a value of type `hint`; lists are written a/b/c, nothing as `none`.
+
+    A value that may be any text stays as it is: its component looks at it.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     value: object = text
+    choices = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else ()
+    if str in choices and not (text.lower() == "none" and type(None) in choices):
+        return text
     if text.lower() == "none":
         value = None
     elif any(typing.get_origin(h) is tuple for h in (hint, *typing.get_args(hint))):

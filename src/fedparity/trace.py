@@ -27,6 +27,8 @@ class Trace:
     """Who is still there when the round's work is done; None: everybody."""
     names: tuple[str, ...] | None = None
     """What the clients are called outside; None: their numbers."""
+    before: Trace | None = None
+    """Rounds that the server watched before round 0, without asking anybody; None: it starts blind."""
 
     @classmethod
     def from_rounds(
@@ -126,7 +128,7 @@ class Trace:
             raise ConfigError(f"rounds={rounds} must be between 1 and the {self.num_rounds} of this trace")
         end = self.starts[rounds]
         stays = None if self.stays is None else self.stays[:end]
-        return Trace(self.num_clients, self.starts[: rounds + 1], self.clients[:end], stays, self.names)
+        return Trace(self.num_clients, self.starts[: rounds + 1], self.clients[:end], stays, self.names, self.before)
 
     def with_dropout(self, rate: float, rng: np.random.Generator) -> Trace:
         """The same trace in which each online client leaves mid-round with probability `rate`."""
@@ -134,4 +136,4 @@ class Trace:
             raise ConfigError(f"dropout={rate} must be between 0 and 1")
         kept = rng.random(len(self.clients)) >= rate
         stays = kept if self.stays is None else kept & self.stays
-        return Trace(self.num_clients, self.starts, self.clients, stays, self.names)
+        return Trace(self.num_clients, self.starts, self.clients, stays, self.names, self.before)

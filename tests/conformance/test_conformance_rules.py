@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedparity import SURROGATES, UTILITIES, WEIGHTINGS, ClientReport, Evals, Ledger, Rows
+from fedparity.types import Prototypes
 
 N = 7
 WEIRD = st.floats(-1e6, 1e6) | st.just(float("nan"))
@@ -87,6 +88,93 @@ def test_remembering_nobody_changes_nothing(name):
     assert repr(rule.remember(rule.init(N), [], np.empty(0))) == repr(rule.init(N))
 
 
+ADDING = [
+    *SURROGATES, "memory:own=replace", "memory:max_age=2", "memory:wait=true", "memory:ram=0", "decayed:epsilon=1",
+]  # fmt: skip
+"""Every surrogate, and the ways in which it can add rows."""
+HEAD = Prototypes(np.array([[1.0], [0.5]]), np.array([3, 2]))
+"""Of two labels with one feature: a head of four numbers."""
+
+
+def seen(name, clients, values):
+    """A surrogate after a round in which these clients took part, and the ledger after it (at least one more)."""
+    rule, ledger = SURROGATES.build(name), a_ledger(np.ones(N))
+    reports = [ClientReport(k, np.full(4, v), 2, v, prototypes=HEAD) for k, v in zip(clients, values, strict=True)]
+    _, state = rule.complete(rule.init(N), 3, fresh_rows([], []), np.zeros(4), ledger)
+    state = rule.remember(state, reports, np.zeros(len(reports)))
+    ledger.last_completed[clients] = 3
+    return rule, state, ledger
+
+
+def fresh_rows(clients, values):
+    k = len(clients)
+    deltas = [np.full(4, float(v)) for v in values]
+    return Rows(np.array(clients, dtype=np.int64), deltas, np.zeros(k, np.int64), np.ones(k), np.ones(k), np.ones(k))
+
+
+def content(rows):
+    columns = (rows.clients, rows.ages, rows.sizes, rows.losses, rows.probs)
+    return repr([c.tolist() for c in columns]), [np.asarray(d).tobytes() for d in rows.deltas]
+
+
+SOME = st.lists(st.integers(0, N - 1), unique=True, max_size=N)
+
+
+@pytest.mark.parametrize("name", ADDING)
+@settings(deadline=None, max_examples=30)
+@given(before=SOME, now=SOME.map(sorted), values=st.lists(st.floats(-9, 9), min_size=N, max_size=N), data=st.data())
+def test_completed_rows_are_in_order_and_fresh_ones_stay_as_they_are(name, before, now, values, data):
+    rule, state, ledger = seen(name, before, values[: len(before)])
+    kept, here = ledger.copy(), fresh_rows(now, values[: len(now)])
+    as_it_was = content(here)
+    rows, state = rule.complete(state, 5, here, np.ones(4), ledger)
+    assert ledger == kept
+    assert content(here) == as_it_was
+    columns = (rows.ages, rows.sizes, rows.losses, rows.probs, rows.deltas)
+    assert {len(column) for column in columns} == {len(rows.clients)}
+    assert (rows.clients.dtype, rows.ages.dtype) == (np.int64, np.int64)
+    pairs = list(zip(rows.clients.tolist(), rows.ages.tolist(), strict=True))
+    assert pairs == sorted(set(pairs))  # in client order, fresh before stale, none twice
+    fresh = rows.ages == 0
+    if "wait" not in name or len(set(before) | set(now)) == N:
+        assert rows.clients[fresh].tolist() == now
+        assert [d.tobytes() for d, f in zip(rows.deltas, fresh, strict=True) if f] == as_it_was[1]
+    assert set(rows.clients[~fresh].tolist()) <= {*before, -1}
+    assert (rows.ages[~fresh] > 0).all()
+    assert all(np.isfinite(d).all() and len(d) == 4 for d in rows.deltas)
+    assert np.isfinite(rows.sizes).all()
+    assert (rows.probs > 0).all()
+    # The order in which reports were remembered does not matter, nor does asking twice.
+    order = data.draw(st.permutations(range(len(before))))
+    other, turned, _ = seen(name, [before[i] for i in order], [values[i] for i in order])
+    again, turned = other.complete(turned, 5, fresh_rows(now, values[: len(now)]), np.ones(4), ledger)
+    assert content(again) == content(rows)
+    assert content(other.complete(turned, 5, fresh_rows(now, values[: len(now)]), np.ones(4), ledger)[0]) == content(
+        rows
+    )
+
+
+@pytest.mark.parametrize("name", ADDING)
+def test_completing_nobody_without_memory_adds_nobody(name):
+    rule, ledger = SURROGATES.build(name), a_ledger(np.ones(N))
+    rows, _ = rule.complete(rule.init(N), 0, fresh_rows([], []), np.zeros(4), ledger)
+    assert content(rows) == content(fresh_rows([], []))
+
+
+@pytest.mark.parametrize("name", ADDING)
+def test_what_is_remembered_is_a_copy(name):
+    """A client that goes on writing into its update does not change what stands in for it."""
+    rule, ledger = SURROGATES.build(name), a_ledger(np.ones(N))
+    delta = np.ones(4)
+    everybody = [ClientReport(k, delta, prototypes=HEAD) for k in range(N)]
+    state = rule.remember(rule.init(N), everybody, np.zeros(N))
+    ledger.last_completed[:] = 3
+    first, state = rule.complete(state, 4, fresh_rows([], []), np.zeros(4), ledger)
+    before = content(first)
+    delta[:] = 7
+    assert content(rule.complete(state, 4, fresh_rows([], []), np.zeros(4), ledger)[0]) == before
+
+
 @st.composite
 def rows(draw):
     clients = np.array(draw(CLIENTS))
@@ -134,6 +222,22 @@ def test_weights_are_finite_and_follow_their_rows(name, rows, data):
     order = np.array(data.draw(st.permutations(range(len(weights)))))
     turned = Rows(*(getattr(rows, f)[order] for f in ("clients", "deltas", "ages", "sizes", "losses", "probs")))
     assert rule.weigh(rule.init(N), turned, a_ledger(np.ones(N)))[0] == pytest.approx(weights[order], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", WEIGHTINGS)
+@pytest.mark.parametrize("surrogate", ["memory", "memory:own=replace", "decayed", "prototype"])
+@settings(deadline=None, max_examples=20)
+@given(before=SOME, now=SOME.map(sorted), values=st.lists(st.floats(-9, 9), min_size=N, max_size=N))
+def test_weights_of_stale_rows_are_finite_and_change_nothing_else(name, surrogate, before, now, values):
+    memory, state, ledger = seen(surrogate, before, values[: len(before)])
+    found, _ = memory.complete(state, 5, fresh_rows(now, values[: len(now)]), np.zeros(4), ledger)
+    kept, as_it_was, rule = ledger.copy(), content(found), WEIGHTINGS.build(name)
+    weights, _ = rule.weigh(rule.init(N), found, ledger)
+    assert weights.shape == found.clients.shape
+    assert weights.dtype == np.float64
+    assert np.isfinite(weights).all()
+    assert ledger == kept
+    assert content(found) == as_it_was
 
 
 @pytest.mark.parametrize("name", WEIGHTINGS)

@@ -40,6 +40,14 @@ def spec_of(*methods, name="one", rounds=6, seeds=3, dataset="logistic"):
     return parse(SPEC.format(name=name, rounds=rounds, seeds=seeds, dataset=dataset, methods=listed), "test")
 
 
+def steps_of_batched():
+    """A task that trains many clients at a time is asked for the task inside."""
+    training = type("Training", (), {"num_batches": staticmethod(lambda samples: samples // 2)})()
+    samples = type("Samples", (), {"train": [range(4), range(6)]})()
+    inner = type("Task", (), {"num_clients": 2, "training": training, "samples": samples})()
+    return module._steps_of(type("Batched", (), {"num_clients": 2, "task": inner})())
+
+
 def run(folder, *methods, **more):
     spec = spec_of(*methods, **more)
     with open_store(folder, spec) as store:
@@ -116,6 +124,7 @@ def test_what_a_run_cannot_tell_is_none(pair):
     assert (cost.parameters, cost.megabytes, cost.server_words, cost.client_words) == (None,) * 4
     assert cost.local_steps is not None
     assert module._steps_of(type("Task", (), {"num_clients": 3})()) is None
+    assert steps_of_batched().tolist() == [2, 3]
 
 
 def test_a_task_without_accuracy(tmp_path):
@@ -210,6 +219,15 @@ def test_the_outcome_names_the_best_and_who_cannot_be_told_from_it(found):
     )
 
 
+def test_oracles_are_limits_not_winners(tmp_path):
+    run(tmp_path / "o", "uniform", "oracle", "inverse_oracle", "inverse")
+    found = compare([read_part(tmp_path / "o")])
+    assert found.hindsight == {"oracle", "inverse_oracle"}
+    assert found.stats["gini_avoidable"]["oracle"].mean == pytest.approx(0)
+    assert not {"oracle", "inverse_oracle"} & set(found.best(next(m for m in COMPARED if m.key == "gini_avoidable")))
+    assert found.outcome().endswith("(oracles aside).")
+
+
 def made_up(found, values):
     """A comparison in which both numbers of the outcome are given."""
     given = {name: np.array(v) for name, v in values.items()}
@@ -264,7 +282,7 @@ def test_latex_is_escaped_and_balanced(found):
     assert r"a\_b\%c\&d\#e\$f\{g\}\textasciitilde{}h\textasciicircum{}i\textbackslash{}input\{/etc/passwd\}" in text
     bare = re.sub(r"\\[{}%&#$_\\]", "", text)
     assert bare.count("{") == bare.count("}")
-    assert all(line.count("&") in (0, 3, 4) for line in re.sub(r"\\&", "", text).splitlines())
+    assert all(line.count("&") in (0, 3, 4, 5) for line in re.sub(r"\\&", "", text).splitlines())
     assert latex_escape("a\nb\x1b") == "a?b?"
 
 

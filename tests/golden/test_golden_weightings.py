@@ -92,14 +92,18 @@ def test_fedfv_keeps_the_length_of_the_mean(seed, m, tau):
     rng = np.random.default_rng(seed)
     ages = np.concatenate([np.zeros(m, int), rng.integers(1, 4, 3)])
     rows = rows_of(rng.normal(size=(m + 3, 20)), rng.random(m + 3), ages)
-    _, moved, _ = step(f"fair_vector:tau={tau}", rows, m + 3)
+    ledger = Ledger.empty(m + 3)
+    ledger.rounds = 9
+    _, moved, _ = step(f"fair_vector:tau={tau}", rows, m + 3, ledger=ledger)
     assert np.linalg.norm(moved) == pytest.approx(np.linalg.norm(rows.deltas[:m].mean(0)))
 
 
 def test_fedfv_external_conflict_is_projected_out():
     """An update of the round before against which the mean goes is no longer gone against."""
     rows = rows_of([[1.0, 0.2], [-1.0, 1.0]], [1, 1], ages=[0, 1])
-    _, moved, _ = step("fair_vector:tau=1", rows)
+    ledger = Ledger.empty(2)
+    ledger.rounds = 1
+    _, moved, _ = step("fair_vector:tau=1", rows, ledger=ledger)
     assert moved @ rows.deltas[1] == pytest.approx(0, abs=1e-12)
     assert rows.deltas[0] @ rows.deltas[1] < 0
 

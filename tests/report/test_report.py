@@ -313,7 +313,8 @@ def fabricated_run(name, seed, trace, cohort):
     noise = rng.random((trace.num_rounds, len(COLUMNS) - 2))
     noise[:, COLUMNS.index("fairness_variance") - 2] **= 6
     log = [(t, name, *row) for t, row in enumerate(noise.tolist())]
-    return MethodRun(name, seed, log, ledger, rng.random(trace.num_clients), asked, done, [], f"{seed:064x}")
+    accuracy = rng.random(trace.num_clients)
+    return MethodRun(name, seed, log, ledger, accuracy, accuracy, asked, done, [], f"{seed:064x}")
 
 
 def test_a_page_of_the_demo_s_size_is_small():
@@ -389,7 +390,8 @@ def test_methods_one_round_apart_are_drawn():
 
 def test_started_and_not_one_round_done(results):
     runs = [
-        MethodRun(name, 0, [], Ledger.empty(12), np.full(12, np.nan), [], [], [], "0" * 64) for name in results.methods
+        MethodRun(name, 0, [], Ledger.empty(12), *[np.full(12, np.nan)] * 2, [], [], [], "0" * 64)
+        for name in results.methods
     ]
     text = render(dataclasses.replace(results, runs=runs, complete=False))
     assert "Interrupted after 0 of 15 rounds" in text

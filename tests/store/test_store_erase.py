@@ -225,7 +225,8 @@ def test_no_run_and_a_damaged_run_are_refused(folder, tmp_path):
     [("estimator", name) for name in ESTIMATORS]
     + [("estimator", "window:window=4"), ("scheduler", "parity:quota=1.5,window=4"), ("scheduler", "reactive")]
     + [("scheduler", f"reactive:alpha={'/'.join(['1'] * CLIENTS)}")]
-    + [("scheduler", name) for name in SCHEDULERS if name not in {"fixed", "reactive"}]
+    + [("scheduler", name) for name in SCHEDULERS if name not in {"fixed", "reactive", "fedgs", "with_label_coverage"}]
+    + [("scheduler", "fedgs:alpha=0"), ("scheduler", "with_quota:inner=oort,window=4")]
     + [("weighting", name) for name in WEIGHTINGS],
 )
 def test_every_component_forgets_and_goes_on(tmp_path, files_for_some, key, text):  # noqa: ARG001 - for what it does

@@ -41,7 +41,8 @@ def through_json(state, classes):
 
 
 def coordinator_of(key, table, text, **more):
-    return Coordinator(3, seed=1, **{key: table.build(text)}, **more)
+    labels = np.eye(CLIENTS, dtype=np.int64)  # for schedulers that go by them
+    return Coordinator(3, seed=1, **{key: table.build(text)}, labels=labels, **more)
 
 
 def engine_of():

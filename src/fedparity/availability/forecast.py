@@ -17,6 +17,7 @@ day. `Oracle` knows the trace: the best that any forecast could do, to compare w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +162,7 @@ class Forecast:
 class Oracle:
     """Knows the trace: the rounds in which each client will really be online."""
 
+    hindsight: ClassVar[bool] = True
     trace: Trace = field(metadata={"settable": False})
 
     def init(self, num_clients: int) -> tuple[int, NDArray[np.int64]]:

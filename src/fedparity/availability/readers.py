@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -117,11 +117,13 @@ def load_trace(
     *,
     rule: str | None = None,
     devices: str | os.PathLike[str] | None = None,
+    watch: int | None = None,
 ) -> Trace:
     """A trace file of any kind as rounds.
 
     What is not given is taken from its header, else one pass at 1800 s a round. `rule` is for files of events,
-    `devices` for tables of intervals.
+    `devices` for tables of intervals. The server has watched the `watch` rounds before `start`; if that is not given,
+    all that fit between the beginning of the file and `start`: 0 if it starts there.
     """
     opened = open_file(path, rule, devices=devices)
     intervals = opened.intervals
@@ -134,4 +136,11 @@ def load_trace(
     count = settings.get("rounds", max(1.0, (span / seconds + 1e-9) // 1))
     if count > MOST_ROUNDS:
         raise ConfigError(f"rounds={count:g} must be at most {MOST_ROUNDS}; give fewer rounds or longer ones")
-    return intervals.replay(int(count), seconds, offset, settings.get("work_seconds", 0.0))
+    trace = intervals.replay(int(count), seconds, offset, settings.get("work_seconds", 0.0))
+    most = int((offset / seconds + 1e-9) // 1)
+    watched = most if watch is None else watch
+    if not 0 <= watched <= most:
+        raise ConfigError(f"watch={watch} must be between 0 and the {most} rounds that lie before start={offset:g}")
+    if not watched:
+        return trace
+    return replace(trace, before=intervals.replay(watched, seconds, offset - watched * seconds))

@@ -1,4 +1,4 @@
-"""Reading a .tgz from elsewhere: known members into memory, nothing onto disk, and no more than expected.
+"""Reading a .tgz or a zip from elsewhere: known members into memory, nothing onto disk, and no more than expected.
 
 Members are named in full by whoever asks, so no name in the archive decides where anything goes. Links, sparse files
 and repeats are refused, sizes are checked before reading, and the unpacked stream as a whole is bounded.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import tarfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,6 +52,29 @@ def read_tgz(path: Path, wanted: Mapping[str, int]) -> dict[str, bytes]:
     if missing:
         raise NotThatError(f"no {missing[0]} in it")
     return found
+
+
+def read_zip(path: Path, wanted: Mapping[str, int]) -> dict[str, bytes]:
+    """The wanted members (name -> most bytes) of a zip file (a wheel is one), all of them."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name: _member(archive, name, most) for name, most in wanted.items()}
+    except NotThatError:
+        raise
+    except Exception as error:
+        # zipfile meets damage with BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ...
+        raise NotThatError(f"not a whole archive ({str(error) or type(error).__name__})") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    held = [info for info in archive.infolist() if info.filename == name]
+    if len(held) != 1:
+        raise NotThatError(f"{'two members called' if held else 'no'} {name}{'' if held else ' in it'}")
+    with archive.open(held[0]) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise NotThatError(f"{name} has more than the {most} bytes expected")
+    return data
 
 
 def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, most: int) -> bytes:

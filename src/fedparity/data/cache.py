@@ -92,12 +92,12 @@ def store(known: Known, arrays: Arrays, source: str, work: Path, progress: Progr
             "arrays": entries,
         }
         (new / HEADER).write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
-        _place(new, cache_folder() / known.name, work / "old")
+        place(new, cache_folder() / known.name, work / "old")
     progress("storing", len(parts), len(parts))
 
 
-def _place(new: Path, target: Path, aside: Path) -> None:
-    """Rename; another process that was faster wrote the same bytes."""
+def place(new: Path, target: Path, aside: Path) -> None:
+    """Rename a folder that has a header; another process that was faster wrote the same."""
     if target.exists():
         target.rename(aside)
     try:

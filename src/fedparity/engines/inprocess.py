@@ -10,7 +10,7 @@ import numpy as np
 
 from fedparity import checks
 from fedparity.loop import Stopped
-from fedparity.protocols import Measure, Probes, Task, TrainsMany, Validates
+from fedparity.protocols import Measure, Task, TrainsMany
 from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, RoundPlan, Vector
 
 
@@ -54,9 +54,9 @@ class InProcess:
     @property
     def validate(self) -> Callable[[Vector], float] | None:
         """Scores a model on the server's own data, if the task has any."""
-        return self.task.validate if isinstance(self.task, Validates) else None
+        return getattr(self.task, "validate", None)
 
     @property
     def probe(self) -> Callable[[Vector, Ids, int, np.random.Generator], FloatArray] | None:
         """Scores a model on a few samples of each client, if the task can."""
-        return self.task.probe if isinstance(self.task, Probes) else None
+        return getattr(self.task, "probe", None)

@@ -25,13 +25,15 @@ import numpy as np
 
 from fedparity.errors import ConfigError
 from fedparity.experiment.results import MethodRun, Results
-from fedparity.experiment.runner import build_task, load_results, state_classes
-from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.experiment.runner import load_results, state_classes
+from fedparity.experiment.spec import ORACLE, MethodSpec, Spec
+from fedparity.experiment.tasks import build_task
 from fedparity.files import csv_text
 from fedparity.metrics import align_seeds, compare_methods, mean_ranks, summarise_performance
 from fedparity.schedulers import SCHEDULERS, Parity
 from fedparity.store import Store
 from fedparity.store.tree import flatten
+from fedparity.table import component_class
 from fedparity.types import FloatArray
 
 WORD = 4
@@ -53,6 +55,7 @@ class Metric:
 COMPARED = (
     Metric("accuracy", "accuracy", "Accuracy", higher=True),
     Metric("avg_client_accuracy", "client", "Mean client accuracy", higher=True),
+    Metric("own_accuracy", "own model", "Mean accuracy of own models", higher=True),
     Metric("worst_accuracy", "worst 10%", "Worst 10 % accuracy", higher=True),
     Metric("variance_percent2", "variance", "Variance of client accuracy (percent squared)", places=1),
     Metric("utility_cv", "utility CV", "Utility CV"),
@@ -155,20 +158,27 @@ class Comparison:
     cost: Mapping[str, Cost]
     curves: tuple[tuple[tuple[float, str], ...], ...] = ()
     """Contenders that differ in parity's beta alone: beta and name, rising."""
+    hindsight: frozenset[str] = frozenset()
+    """Contenders that know the future: limits, which the outcome leaves aside."""
 
     def shown(self) -> list[Metric]:
-        """The metrics that any method has a number for."""
-        return [m for m in COMPARED if any(s.n for s in self.stats[m.key].values())]
+        """The metrics that any method has a number for; own models only where clients keep some."""
+        found = [m for m in COMPARED if any(s.n for s in self.stats[m.key].values())]
+        own, shared = (self.stats[key] for key in ("own_accuracy", "avg_client_accuracy"))
+        same = all(own[name].mean == shared[name].mean for name in self.methods)
+        return [m for m in found if m.key != "own_accuracy" or not same]
 
     def best(self, metric: Metric) -> list[str]:
         """The method with the best mean, then those whose difference to it has an interval around zero."""
-        known = {name: s.mean for name, s in self.stats[metric.key].items() if s.mean is not None}
+        stats = {name: s for name, s in self.stats[metric.key].items() if name not in self.hindsight}
+        known = {name: s.mean for name, s in stats.items() if s.mean is not None}
         if not known:
             return []
         sign = -1 if metric.higher else 1
         top = min(known, key=lambda name: (sign * known[name], self.methods.index(name)))
         near = compare_methods(self.values[metric.key], top, higher_is_better=metric.higher)
-        return [top, *(name for name in self.methods if name in near and near[name].low <= 0 <= near[name].high)]
+        tied = [name for name in self.methods if name in near and near[name].low <= 0 <= near[name].high]
+        return [top, *(name for name in tied if name in known)]
 
     def outcome(self) -> str:
         """Who is fairest and who is most accurate, and from whom they cannot be told apart."""
@@ -180,7 +190,8 @@ class Comparison:
                 noun, verb = ("difference", "is") if len(near) == 1 else ("differences", "are")
                 tied = f" (the {noun} of {_listed(near)} {verb} within the interval of zero)" if near else ""
                 said.append(f"{words}: {top}{tied}")
-        text = f"{'; '.join(said)}." if said else "Nothing to compare by is defined."
+        aside = " (oracles aside)" if self.hindsight and said else ""
+        text = f"{'; '.join(said)}{aside}." if said else "Nothing to compare by is defined."
         single = len(self.seeds) == 1 and len(self.methods) > 1
         return f"{text} One seed gives no interval: differences may be chance." if single else text
 
@@ -272,7 +283,9 @@ def compare(parts: Sequence[Part], reference: str | None = None) -> Comparison:
     stats = {metric.key: _stats(values[metric.key], chosen, metric) for metric in COMPARED}
     steps = _local_steps(parts[0].results)
     cost = {c.name: _cost(c, steps) for c in found}
-    return Comparison(parts[0].results.spec, seeds, chosen, names, values, stats, cost, _curves(found))
+    return Comparison(
+        parts[0].results.spec, seeds, chosen, names, values, stats, cost, _curves(found), _hindsight(found)
+    )
 
 
 def _numbers(results: Results, run: MethodRun) -> dict[str, float]:
@@ -395,6 +408,7 @@ def _local_steps(results: Results) -> dict[int, FloatArray] | None:
 
 def _steps_of(task: Any) -> FloatArray | None:
     clients: int = task.num_clients
+    task = getattr(task, "task", task)  # batched: the same steps, many clients at a time
     if isinstance(steps := getattr(task, "steps", None), int):  # quadratic: gradient steps
         return np.full(clients, float(steps))
     training, samples = getattr(task, "training", None), getattr(task, "samples", None)
@@ -412,12 +426,20 @@ def _steps_of(task: Any) -> FloatArray | None:
 def _curves(contenders: Sequence[Contender]) -> tuple[tuple[tuple[float, str], ...], ...]:
     groups: dict[str, list[tuple[float, str]]] = {}
     for c in contenders:
-        scheduler = SCHEDULERS.build(str(c.method.scheduler))
+        text = str(c.method.scheduler)
+        maker = SCHEDULERS[text.partition(":")[0].strip()]
+        scheduler = SCHEDULERS.build(text) if component_class(maker) is Parity else None
         if isinstance(scheduler, Parity) and not isinstance(scheduler.target, str):
             rest = c.method.model_dump(exclude={"name", "scheduler"})
             key = repr((dataclasses.replace(scheduler, target="share"), sorted(rest.items()), c.part.where))
             groups.setdefault(key, []).append((float(scheduler.target), c.name))
     return tuple(tuple(sorted(points)) for points in groups.values() if len(points) > 1)
+
+
+def _hindsight(contenders: Sequence[Contender]) -> frozenset[str]:
+    return frozenset(
+        c.name for c in contenders if c.method.estimator == ORACLE or str(c.method.scheduler).startswith("fixed")
+    )
 
 
 def with_betas(methods: Sequence[MethodSpec], betas: Sequence[float]) -> tuple[MethodSpec, ...]:

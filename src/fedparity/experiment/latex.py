@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fedparity.experiment.compare import Comparison, Metric, Stat
 
 BLOCKS = (
-    ("accuracy", "avg_client_accuracy", "worst_accuracy", "variance_percent2"),
+    ("accuracy", "avg_client_accuracy", "own_accuracy", "worst_accuracy", "variance_percent2"),
     ("utility_cv", "jain_utility", "coverage"),
     ("selection_gap", "selection_gap_avoidable", "gini", "gini_avoidable"),
 )

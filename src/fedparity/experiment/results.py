@@ -58,6 +58,8 @@ class MethodRun:
     ledger: Ledger
     accuracy: FloatArray
     """Test accuracy of the last global model for each client; NaN where there is none."""
+    own_accuracy: FloatArray
+    """The same of each client's own model, where it keeps one; else that of the global model."""
     selected: list[Ids]
     """Who was asked, round by round."""
     completed: list[Ids]
@@ -148,7 +150,10 @@ class Results:
             yield f"{name}_avoidable", part.avoidable
         counts = self.counts(run)
         yield "coverage", coverage(run.ledger.selected)
-        yield "worst_accuracy", worst(run.accuracy) if np.isfinite(run.accuracy).all() else float("nan")
+        known = bool(np.isfinite(run.accuracy).all())
+        yield "worst_accuracy", worst(run.accuracy) if known else float("nan")
+        yield "accuracy_variance", float(run.accuracy.var()) if known else float("nan")
+        yield "own_accuracy", float(run.own_accuracy.mean()) if known else float("nan")
         moved = influence((from_json(line) for line in run.journal), run.ledger.num_clients)
         yield "influence_gini", gini(moved) if moved.any() else float("nan")
         yield "cv_per_opportunity", counts.cv_per_opportunity
@@ -194,6 +199,7 @@ class Results:
                 led.online, led.selected, self.limit.counts, led.completed, led.failed, led.utility,
                 led.surrogate_utility, led.utility * led.rounds / np.where(led.online > 0, led.online, np.nan),
                 led.last_online, led.last_selected, led.last_completed, led.loss, run.accuracy,
+                run.own_accuracy,
             ]  # fmt: skip
             for client, (name, *values) in enumerate(zip(names, *(c.tolist() for c in columns), strict=True)):
                 if client not in self.erased:
@@ -280,6 +286,7 @@ CLIENT_COLUMNS = (
     "last_completed",
     "loss",
     "accuracy",
+    "own_accuracy",
 )
 
 

@@ -10,28 +10,33 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.availability import AVAILABILITY, ESTIMATORS, load_trace, looks_like_a_path
+from fedparity.availability import AVAILABILITY, ESTIMATORS, Oracle, load_trace, looks_like_a_path
 from fedparity.coordinator import Coordinator, State
+from fedparity.data.dataset import Progress as DataProgress
+from fedparity.data.dataset import silent
 from fedparity.engines import InProcess, Intermittent
 from fedparity.errors import ConfigError, InputError
 from fedparity.experiment.metrics_log import MetricsLog
 from fedparity.experiment.results import MethodRun, Results, versions
-from fedparity.experiment.spec import MethodSpec, Spec, parse
+from fedparity.experiment.spec import NUMPY, ORACLE, MethodSpec, Spec, parse
+from fedparity.experiment.tasks import build_task, processors
 from fedparity.journal import Journal, from_json
 from fedparity.ledger import Ledger
+from fedparity.local import LOCALS, PhpFl
 from fedparity.loop import Stopped, run_side_by_side
 from fedparity.metrics import frontier
-from fedparity.protocols import Task
+from fedparity.protocols import Estimator, Task
 from fedparity.rng import stream
-from fedparity.schedulers import SCHEDULERS, Uniform
+from fedparity.schedulers import SCHEDULERS, Fixed, Uniform
+from fedparity.schedules import SCHEDULES, Scaled
+from fedparity.servers import SERVERS
 from fedparity.store import Committed, Store
 from fedparity.store.tree import classes_in
 from fedparity.surrogates import SURROGATES
-from fedparity.tasks import Logistic, Quadratic
 from fedparity.trace import Trace
 from fedparity.types import Evals, RoundRecord, Vector
 from fedparity.utility import UTILITIES
-from fedparity.weightings import WEIGHTINGS
+from fedparity.weightings import WEIGHTINGS, QFair
 
 Asked = Callable[[], bool]
 """Whether the run has been asked to stop."""
@@ -51,6 +56,7 @@ def draw_trace(spec: Spec) -> Trace:
             start=people.start,
             work_seconds=people.work_seconds,
             rule=people.rule,
+            watch=people.watch,
         )
     else:
         trace = AVAILABILITY.build(text).draw(people.clients, spec.rounds, seed)
@@ -59,40 +65,41 @@ def draw_trace(spec: Spec) -> Trace:
     return trace.with_dropout(people.dropout, stream(seed, "dropout")) if people.dropout else trace
 
 
-def build_task(spec: Spec, seed: int) -> Task:
-    """What the clients learn, with data dealt by `seed`."""
-    t, clients = spec.task, spec.population.clients
-    if t.dataset == "quadratic":
-        return Quadratic.random(clients, seed=seed, rate=t.rate, steps=t.epochs)
-    if t.dataset == "logistic":
-        return replace(Logistic.synthetic(clients, seed=seed), rate=t.rate, epochs=t.epochs, batch=t.batch)
-    from fedparity.tasks.torch_task import digits_task
-    from fedparity.tasks.training import Training
-
-    return digits_task(
-        clients,
-        labels_per_client=t.labels_per_client,
-        hidden=t.hidden,
-        training=Training(t.epochs, t.batch, t.rate),
-        seed=seed,
-    )
-
-
-def build_coordinator(spec: Spec, contender: MethodSpec, seed: int) -> Coordinator:
-    """One contender of the spec."""
+def build_coordinator(
+    spec: Spec, contender: MethodSpec, seed: int, task: Task | None = None, trace: Trace | None = None
+) -> Coordinator:
+    """One contender of the spec; the task tells which labels clients hold, the trace what an oracle knows."""
     m = contender.resolved()
+    rate = spec.task.rate if m.rate is None else m.rate
+    weighting = WEIGHTINGS.build(str(m.weighting))
+    if isinstance(weighting, QFair):
+        weighting = weighting.with_rate(rate)
+    scheduler = SCHEDULERS.build(str(m.scheduler))
+    if trace is not None and isinstance(scheduler, Fixed):
+        scheduler = Fixed(frontier(trace, spec.cohort).schedule)
     return Coordinator(
         spec.cohort,
         seed=seed,
-        scheduler=SCHEDULERS.build(str(m.scheduler)),
-        estimator=None if m.estimator is None else ESTIMATORS.build(m.estimator),
-        weighting=WEIGHTINGS.build(str(m.weighting)),
+        scheduler=scheduler,
+        estimator=_estimator(spec, m, trace),
+        weighting=weighting,
         utility=UTILITIES.build(spec.utility),
         surrogate=SURROGATES.build(str(m.surrogate)),
         mixing=1.0 if m.mixing is None else m.mixing,
+        local=LOCALS.build(str(m.local)),
+        server=SERVERS.build(str(m.server)),
+        local_rate=Scaled(SCHEDULES.build(spec.task.schedule), rate / spec.task.rate),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
+        labels=labels() if callable(labels := getattr(task, "label_counts", None)) else None,
     )
+
+
+def _estimator(spec: Spec, m: MethodSpec, trace: Trace | None) -> Estimator[Any] | None:
+    if m.estimator != ORACLE:
+        return None if m.estimator is None else ESTIMATORS.build(m.estimator)
+    nobody = Trace.from_rounds(spec.population.clients, [np.empty(0, np.int64)])
+    return Oracle(trace or nobody)  # without a trace nothing is run: the state's shape is all that matters
 
 
 class _Record:
@@ -125,12 +132,18 @@ class _Record:
     def run(self, method: str, state: State) -> MethodRun:
         ledger, records = state.ledger, self.records[method]
         evals: Evals = self._task.evaluate(state.params, np.arange(ledger.num_clients), "accuracy")
+        score: Any = getattr(self._task, "own_accuracy", None)
+        own = evals.accuracy.copy()
+        if score is not None:
+            size = len(state.params)
+            own[list(state.client_models)] = [score(k, v[:size]) for k, v in state.client_models.items()]
         return MethodRun(
             method=method,
             seed=self.seed,
             log=[row for row in self.log.rows if row[1] == method],
             ledger=ledger.copy(),
             accuracy=evals.accuracy,
+            own_accuracy=own,
             selected=[r.selected for r in records],
             completed=[r.completed for r in records],
             journal=self.journal.lines(method),
@@ -150,16 +163,21 @@ class Watch:
     store: Store | None = None
     go: bool = True
     """False: only take up what is stored."""
+    data: DataProgress = silent
+    """Told what is being made ready, how much of it is done and how much there is."""
 
 
 def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[MethodRun]:
     seed = spec.seed + repeat
-    task = build_task(spec, seed)
-    engine = Intermittent(InProcess(task, spec.workers, watch.hurry), trace)
+    workers = spec.workers or processors()
+    task = build_task(spec, seed, workers, watch.data)
+    # NumPy's small products gain nothing from threads.
+    threads = 1 if spec.task.dataset in NUMPY else workers
+    engine = Intermittent(InProcess(task, threads, watch.hurry), trace)
     record = _Record(spec, seed, engine, task)
-    methods = {m.name: build_coordinator(spec, m, seed) for m in spec.methods}
+    methods = {m.name: build_coordinator(spec, m, seed, task, trace) for m in spec.methods}
     first = task.init(stream(seed, "init"))
-    now = {name: coordinator.init(task.num_clients, first) for name, coordinator in methods.items()}
+    now = {name: coordinator.init(task.num_clients, first, trace.before) for name, coordinator in methods.items()}
     if watch.store is not None:
         for name, fresh in now.items():
             kept = watch.store.load(seed, name, classes_in(fresh))
@@ -188,7 +206,15 @@ def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[Metho
 def ready(spec: Spec) -> Trace:
     """The run's trace, if it can start: what only shows then is refused before any folder is touched."""
     for contender in spec.methods:
-        build_coordinator(spec, contender, spec.seed).init(spec.population.clients)
+        coordinator = build_coordinator(spec, contender, spec.seed)
+        coordinator.init(spec.population.clients)
+        needs = getattr(coordinator.scheduler, "needs", ())
+        if "labels" in needs and spec.task.dataset == "quadratic":
+            raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
+        if isinstance(coordinator.local, PhpFl) and spec.task.dataset in NUMPY:
+            raise ConfigError(
+                f"method {contender.name!r} needs a classifier trained with PyTorch; use dataset='digits'"
+            )
     return draw_trace(spec)
 
 
@@ -223,7 +249,8 @@ def _without(trace: Trace, clients: frozenset[int]) -> Trace:
     kept = ~np.isin(trace.clients, sorted(clients))
     starts = np.append(0, np.cumsum(kept))[trace.starts]
     stays = None if trace.stays is None else trace.stays[kept]
-    return Trace(trace.num_clients, starts, trace.clients[kept], stays, trace.names)
+    before = None if trace.before is None else _without(trace.before, clients)
+    return Trace(trace.num_clients, starts, trace.clients[kept], stays, trace.names, before)
 
 
 def fresh_state(store: Store, method: str, clients: int = 0) -> State:

@@ -86,6 +86,12 @@ class Setting:
                 f"cohort={self.cohort} but there are only {self.clients} clients; lower it to {self.clients}"
             )
 
+    @property
+    def watched(self) -> int:
+        """Rounds that the server has seen before the first."""
+        before = self.availability.before if isinstance(self.availability, Trace) else None
+        return 0 if before is None else before.num_rounds
+
     def trace(self, draw: int) -> Trace:
         """Who is there in one draw."""
         if isinstance(self.availability, Trace):
@@ -158,7 +164,8 @@ def run_draw(setting: Setting, scheduler: Scheduler[Any], draw: int, by: Target)
     engine = Intermittent(RollCall(setting.clients, gains, setting.gains.noise), trace)
     journal = _TimedJournal()
     start = time.perf_counter()
-    state = run(coordinator, engine, setting.rounds, num_clients=setting.clients, observers=[journal])
+    state = coordinator.init(setting.clients, watched=trace.before)
+    state = run(coordinator, engine, setting.rounds, state=state, observers=[journal])
     seconds = (time.perf_counter() - start - journal.seconds) / setting.rounds
     ledger = state.ledger
     best = frontier(trace, coordinator.asked)

@@ -16,14 +16,35 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedparity.availability import AVAILABILITY, ESTIMATORS, looks_like_a_path
+from fedparity.data import KNOWN
+from fedparity.data.partitions import PARTITIONS
 from fedparity.errors import ConfigError, FedparityError, InputError, unknown
 from fedparity.experiment.methods import METHODS, method
+from fedparity.local import LOCALS
+from fedparity.models import MODELS
+from fedparity.models.features import EXTRACTORS
 from fedparity.schedulers import SCHEDULERS
+from fedparity.schedules import SCHEDULES
+from fedparity.servers import SERVERS
 from fedparity.surrogates import SURROGATES
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
 
 VERSION = 1
+ORACLE = "oracle"
+"""The estimator that knows the trace; with the scheduler `fixed`, the schedule that could not have been fairer."""
+NUMPY = ("quadratic", "logistic")
+"""Tasks that need no PyTorch."""
+SERVER_SHARE = 0.02
+"""Of the training data, held by the server itself when a method tries models out on it."""
+PATHS = {
+    "logistic": ("batched", 1, False),
+    "mlp": ("batched", 1, False),
+    "cnn": ("plain", 1, True),
+    "resnet18": ("plain", 2, False),
+    "resnet34": ("plain", 2, False),
+}
+"""How each family of models is trained unless the spec says so: path, threads of a product, channels last."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$")]
 
 
@@ -45,6 +66,9 @@ class Population(_Part):
     work_seconds: float | None = Field(
         default=None, ge=0, description="trace files: a round's work; leave before: drop"
     )
+    watch: int | None = Field(
+        default=None, ge=0, le=10_000_000, description="trace files: rounds before start that the server has seen"
+    )
     dropout: float = Field(default=0.0, ge=0, le=1, description="chance of an online client to leave mid-round")
     trace_seed: int | None = Field(
         default=None, ge=0, le=2**62, description="seed of availability; the run's if left out"
@@ -54,14 +78,84 @@ class Population(_Part):
 class Task(_Part):
     """What the clients learn."""
 
-    dataset: Literal["digits", "quadratic", "logistic"] = Field(
-        default="digits", description="digits (scikit-learn's, needs PyTorch), quadratic or logistic (NumPy alone)"
+    dataset: str = Field(
+        default="digits",
+        min_length=1,
+        description="digits, cifar10, mnist or the path of an .npz (PyTorch); quadratic, logistic (NumPy alone)",
     )
-    labels_per_client: int = Field(default=2, ge=1, le=10, description="digits: labels each client holds")
-    hidden: int = Field(default=32, ge=1, le=4096, description="digits: hidden units of the MLP")
+    labels_per_client: int = Field(default=2, ge=1, le=1000, description="images: labels each client holds")
+    partition: str | None = Field(
+        default=None, description="images: how they are dealt, NAME[:key=value,...] (fedparity list partitions)"
+    )
+    validation: float | None = Field(default=None, ge=0, le=0.5, description="share of the data the server holds")
+    model: str | None = Field(default=None, description="what is trained (fedparity list models)")
+    hidden: int = Field(default=32, ge=1, le=4096, description="digits without a model: hidden units of the MLP")
+    features: str | None = Field(
+        default=None, description="images: frozen features instead, efficientnet_lite0[:size=96]"
+    )
+    weights: str | None = Field(default=None, description="initial weights, the path of a safetensors file")
+    head: Literal["strict", "skip"] = Field(default="strict", description="skip: the last layer is not in weights")
+    trains: str = Field(default="", description="parts of the model that are trained, a,b; empty: all")
     epochs: int = Field(default=2, ge=1, le=1000, description="passes over the client's own data a round (E)")
+    steps: int | None = Field(default=None, ge=1, le=1_000_000, description="mini-batches a round, instead of epochs")
     batch: int = Field(default=16, ge=1, le=4096, description="mini-batch size")
     rate: float = Field(default=0.3, gt=0, le=10, description="local learning rate")
+    schedule: str = Field(default="constant", description="its course over rounds (fedparity list schedules)")
+    optimiser: Literal["sgd", "adam"] = Field(default="sgd", description="local optimiser")
+    momentum: float = Field(default=0.0, ge=0, le=0.999, description="of local SGD, within a round")
+    weight_decay: float = Field(default=0.0, ge=0, le=10, description="local weight decay")
+    clip: float | None = Field(default=None, gt=0, description="longest local gradient")
+    path: Literal["auto", "plain", "batched", "compiled"] = Field(
+        default="auto", description="how clients are trained: one by one, or together (docs/architecture.md)"
+    )
+    threads: int | None = Field(default=None, ge=1, le=256, description="threads of one matrix product")
+    channels_last: bool | None = Field(default=None, description="memory format of images")
+    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$", description="cpu or cuda[:number]")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Task:
+        if self.dataset not in NUMPY and not self.dataset.endswith(".npz") and self.dataset not in KNOWN:
+            known = unknown("data set", self.dataset, [*KNOWN, *NUMPY])
+            raise ValueError(f"{known}; or give the path of an .npz")
+        _build("schedule", SCHEDULES, self.schedule)
+        if self.model is not None:
+            _build("model", MODELS, self.model)
+        if self.partition is not None:
+            _build("partition", PARTITIONS, self.partition)
+        if self.features is not None:
+            _build("features", EXTRACTORS, self.features)
+            if self.weights is not None or self.trains:
+                raise ValueError("features are of a network of their own: leave out weights and trains")
+        if self.dataset in NUMPY:
+            given = [k for k in ("partition", "model", "features", "weights", "trains", "clip") if getattr(self, k)]
+            if given or self.optimiser != "sgd" or self.momentum or self.weight_decay:
+                key = given[0] if given else "optimiser, momentum or weight_decay"
+                raise ValueError(f"{key} is for tasks with PyTorch, but dataset={self.dataset!r} is not; leave it out")
+        return self
+
+    def resolved(self, *, validates: bool) -> Task:
+        """Every key filled in by what the others say: the table of docs/architecture.md."""
+        found: dict[str, Any] = {}
+        if self.validation is None:
+            found["validation"] = SERVER_SHARE if validates else 0.0
+        if self.dataset in NUMPY:
+            return self.model_copy(update=found | {"path": "plain"})
+        plain_digits = self.dataset == "digits" and self.partition is None
+        if self.partition is None and not plain_digits:
+            found["partition"] = f"labels:k={self.labels_per_client}"
+        if self.model is None:
+            found["model"] = "logistic" if self.features else f"mlp:hidden={self.hidden}" if plain_digits else "cnn"
+        family = str(found.get("model", self.model)).partition(":")[0]
+        path, threads, channels_last = PATHS.get(family, ("plain", 1, False))
+        if self.trains and path == "batched":
+            path = "plain"
+        if self.path == "auto":
+            found["path"] = path
+        if self.threads is None:
+            found["threads"] = threads
+        if self.channels_last is None:
+            found["channels_last"] = channels_last
+        return self.model_copy(update=found)
 
 
 class MethodSpec(_Part):
@@ -73,6 +167,9 @@ class MethodSpec(_Part):
     surrogate: str | None = Field(default=None, description="who stands in for the absent")
     estimator: str | None = Field(default=None, description="how availability is estimated")
     mixing: float | None = Field(default=None, ge=0, le=1, description="Algorithm 2's a; 1: start at the global model")
+    local: str | None = Field(default=None, description="how clients train (fedparity list locals)")
+    server: str | None = Field(default=None, description="how the server steps (fedparity list servers)")
+    rate: float | None = Field(default=None, gt=0, le=10, description="local learning rate of this method alone")
 
     @model_validator(mode="after")
     def _builds(self) -> MethodSpec:
@@ -82,7 +179,10 @@ class MethodSpec(_Part):
         resolved = self.resolved()
         _build("weighting", WEIGHTINGS, str(resolved.weighting))
         _build("surrogate", SURROGATES, str(resolved.surrogate))
-        _build("estimator", ESTIMATORS, str(resolved.estimator))
+        if resolved.estimator != ORACLE:
+            _build("estimator", ESTIMATORS, str(resolved.estimator))
+        _build("local", LOCALS, str(resolved.local))
+        _build("server", SERVERS, str(resolved.server))
         return self
 
     def resolved(self) -> MethodSpec:
@@ -94,7 +194,11 @@ class MethodSpec(_Part):
             "weighting": base.weighting,
             "surrogate": base.surrogate,
             "mixing": base.mixing,
+            "local": base.local,
+            "server": base.server,
         }
+        if base.estimator is not None:
+            filled["estimator"] = base.estimator
         filled |= given
         looks_ahead = getattr(_build("scheduler", SCHEDULERS, str(filled["scheduler"])), "forecasts", False)
         return self.model_copy(update={"estimator": "forecast" if looks_ahead else "mean"} | filled)
@@ -121,7 +225,9 @@ class Spec(_Part):
     utility: str = Field(
         default="global_loss_drop", description="what taking part was worth: one rule for all methods of a run"
     )
-    workers: int = Field(default=1, ge=1, le=256, description="threads; the results are the same with any number")
+    workers: int | None = Field(
+        default=None, ge=1, le=256, description="clients trained at a time; the results are the same with any number"
+    )
     population: Population = Field(default_factory=Population, description="who the clients are")
     task: Task = Field(default_factory=Task, description="what they learn")
     methods: tuple[MethodSpec, ...] = Field(strict=False, description="the contenders, on the same availability")
@@ -144,7 +250,9 @@ class Spec(_Part):
         text = self.population.availability
         if not looks_like_a_path(text):
             given = [
-                k for k in ("rule", "round_seconds", "start", "work_seconds") if getattr(self.population, k) is not None
+                k
+                for k in ("rule", "round_seconds", "start", "work_seconds", "watch")
+                if getattr(self.population, k) is not None
             ]
             if given:
                 raise ValueError(f"population.{given[0]} is for trace files, but {text!r} is a model; leave it out")
@@ -157,7 +265,9 @@ class Spec(_Part):
         if population.trace_seed is None:
             population = population.model_copy(update={"trace_seed": self.seed})
         methods = tuple(m.resolved() for m in self.methods)
-        return self.model_copy(update={"population": population, "methods": methods})
+        schedulers = [_build("scheduler", SCHEDULERS, str(m.scheduler)) for m in methods]
+        task = self.task.resolved(validates=any("validation" in getattr(s, "needs", ()) for s in schedulers))
+        return self.model_copy(update={"population": population, "methods": methods, "task": task})
 
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> Spec:
@@ -258,8 +368,32 @@ def starter() -> str:
         '# surrogate = "none"                 # who stands in for the absent',
         '# estimator = "forecast"             # how availability is estimated',
         "# mixing = 1.0                       # Algorithm 2's a; 1: start from the global model",
+        '# local = "prox:mu=0.01"             # how clients train (fedparity list locals)',
+        '# server = "sgd"                     # how the server steps (fedparity list servers)',
+        "# rate = 0.1                         # local learning rate of this method alone",
     ]
     return "\n".join([head, *_toml_lines(spec, comments=True), *own]) + "\n"
+
+
+EXAMPLES = {
+    "workers": 2,
+    "rule": '"charging & wifi"',
+    "round_seconds": 1800.0,
+    "start": 0,
+    "work_seconds": 0,
+    "watch": 0,
+    "trace_seed": 0,
+    "partition": '"dirichlet:alpha=0.5"',
+    "validation": 0.02,
+    "model": '"cnn"',
+    "features": '"efficientnet_lite0:size=96"',
+    "weights": '"first.safetensors"',
+    "steps": 10,
+    "clip": 5.0,
+    "threads": 1,
+    "channels_last": "true",
+}
+"""What a starter shows for keys that are left out."""
 
 
 def _toml_lines(spec: Spec, *, comments: bool) -> Iterator[str]:
@@ -273,8 +407,7 @@ def _toml_lines(spec: Spec, *, comments: bool) -> Iterator[str]:
                 text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML wants that one escaped
                 yield f"{name} = {text}{note}"
             elif comments and not isinstance(part, MethodSpec):
-                example = '"charging & wifi"' if name == "rule" else 1800.0 if name == "round_seconds" else 0
-                yield f"# {name} = {example}{note}"
+                yield f"# {name} = {EXAMPLES[name]}{note}"
 
     yield from lines(spec)
     for name, part in (("population", spec.population), ("task", spec.task)):

@@ -100,7 +100,8 @@ def influence(records: Iterable[RoundRecord], num_clients: int) -> FloatArray:
     """How much each client's data moved the model: its share of the weights of a round, summed over rounds.
 
     The rows of one client are added before the absolute value is taken, since a fresh and a stale row of opposite
-    weights are a difference that one client made. A round with any weight adds 1 in total, one without adds nothing.
+    weights are a difference that one client made. A round with any weight adds 1 in total, one without adds nothing. A
+    row that is nobody's (client -1: a running sum over clients) has its share, which is no client's and is left out.
     """
     moved = np.zeros(num_clients)
     for record in records:
@@ -111,5 +112,6 @@ def influence(records: Iterable[RoundRecord], num_clients: int) -> FloatArray:
         clients, owner = np.unique(record.row_clients, return_inverse=True)
         size = np.abs(np.bincount(owner, weights=record.row_weights, minlength=len(clients)))
         if size.any():
-            moved[clients] += size / size.sum()
+            known = clients >= 0
+            moved[clients[known]] += size[known] / size.sum()
     return moved

@@ -4,12 +4,22 @@ from functools import partial
 from typing import Any
 
 from fedparity.protocols import Scheduler
+from fedparity.schedulers.deficit import Deficit
+from fedparity.schedulers.f3ast import F3ast
+from fedparity.schedulers.fairfedcs import FairFedCS
+from fedparity.schedulers.fedgs import FedGS
 from fedparity.schedulers.fixed import Fixed
 from fedparity.schedulers.inverse import Inverse
+from fedparity.schedulers.oort import Oort
 from fedparity.schedulers.parity import Parity
+from fedparity.schedulers.power_of_choice import PowerOfChoice
 from fedparity.schedulers.reactive import Reactive
-from fedparity.schedulers.turns import LeastServed, RoundRobin
+from fedparity.schedulers.refl import Refl
+from fedparity.schedulers.turns import LeastServed, OldestFirst, RoundRobin
 from fedparity.schedulers.uniform import Population, Uniform
+from fedparity.schedulers.with_floor import WithFloor
+from fedparity.schedulers.with_label_coverage import WithLabelCoverage
+from fedparity.schedulers.with_quota import WithQuota
 from fedparity.table import Table
 
 SCHEDULERS: Table[Scheduler[Any]] = Table(
@@ -23,18 +33,43 @@ SCHEDULERS: Table[Scheduler[Any]] = Table(
         "reactive": Reactive,
         "round_robin": RoundRobin,
         "least_served": LeastServed,
+        "oldest_first": OldestFirst,
+        "deficit": Deficit,
+        "refl": Refl,
+        "f3ast": F3ast,
+        "fedgs": FedGS,
+        "fairfedcs": FairFedCS,
+        "oort": Oort,
+        "oort_code": partial(
+            Oort, decay=0.95, cutoff=0.7, clip=0.98, blacklist=None, pacer="flat", normalise=True, explore="size"
+        ),
+        "power_of_choice": PowerOfChoice,
+        "with_quota": WithQuota,
+        "with_floor": WithFloor,
+        "with_label_coverage": WithLabelCoverage,
         "fixed": Fixed,
     },
 )
 
 __all__ = [
     "SCHEDULERS",
+    "Deficit",
+    "F3ast",
+    "FairFedCS",
+    "FedGS",
     "Fixed",
     "Inverse",
     "LeastServed",
+    "OldestFirst",
+    "Oort",
     "Parity",
     "Population",
+    "PowerOfChoice",
     "Reactive",
+    "Refl",
     "RoundRobin",
     "Uniform",
+    "WithFloor",
+    "WithLabelCoverage",
+    "WithQuota",
 ]

@@ -1,20 +1,33 @@
-"""Three ways to pick from the available, each with inclusion probabilities that are known exactly.
+"""Three ways to pick from the available, each with inclusion probabilities that are known exactly, and one without.
 
 `lowest` ranks and breaks ties at the boundary by lot; `proportional` draws a fixed number with probabilities
 min(1, c w_k) (water-filled) by systematic sampling in random order (Madow 1949); `with_replacement` draws
-independently and keeps the distinct ones.
+independently and keeps the distinct ones. `successive` draws one after the other from those that are left, as published
+codes do (`choice(replace=False, p=w)`): its inclusion probabilities have no closed form, so such a cohort is `unknown`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from fedparity.types import Cohort, FloatArray, Ids
+from fedparity.types import Cohort, FloatArray, Ids, RoundView
 
 
 def everybody(clients: Ids) -> Cohort:
     """All of them: there are no more than slots."""
     return Cohort(clients, np.ones(len(clients)), "deterministic")
+
+
+def unknown(clients: Ids) -> Cohort:
+    """A cohort of which nobody can say how likely each was: the probabilities are 1, so that nothing is corrected."""
+    return Cohort(np.sort(clients), np.ones(len(clients)), "unknown")
+
+
+def shares(view: RoundView) -> FloatArray:
+    """p_k of every client: its share of all samples if clients have said what they hold, else 1/N."""
+    count = view.ledger.num_clients
+    sizes = np.zeros(count) if view.labels is None else view.labels.sum(1).astype(np.float64)
+    return sizes / sizes.sum() if sizes.sum() > 0 else np.full(count, 1 / count)
 
 
 def lowest(clients: Ids, keys: FloatArray, count: int, rng: np.random.Generator) -> Cohort:
@@ -71,3 +84,17 @@ def with_replacement(clients: Ids, weights: FloatArray, count: int, rng: np.rand
     picked = np.unique(np.searchsorted(np.cumsum(share)[:-1], rng.random(count), side="right"))
     missed = np.log1p(-np.minimum(share[picked], 1 - 1e-16))
     return Cohort(clients[picked], -np.expm1(count * missed), "exact")
+
+
+def successive(weights: FloatArray, count: int, rng: np.random.Generator) -> Ids:
+    """Places of `count` drawn one by one, each with chances proportional to weight among those left.
+
+    The `count` smallest of E_k / w_k with E_k exponential (Efraimidis and Spirakis 2006). Weight 0 comes after all
+    others, by lot.
+    """
+    top = weights.max(initial=0.0)
+    relative = np.maximum(weights / top, 1e-200) if top > 0 else np.ones(len(weights))
+    keys = rng.exponential(size=len(weights)) / relative
+    if count >= len(keys):
+        return np.arange(len(keys), dtype=np.int64)
+    return np.sort(np.argpartition(keys, count)[:count]).astype(np.int64) if count > 0 else np.empty(0, np.int64)

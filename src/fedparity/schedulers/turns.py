@@ -3,6 +3,8 @@
 round_robin:   the next m available clients in order of their number, going round
 least_served:  the m available clients with the fewest selections, the rarer first among equals
                (FedGS with alpha = 0; the simplest strong baseline)
+oldest_first:  the m available clients that were asked longest ago, never asked first, ties by lot (FedLaAvg, which
+               ranks by the last participation: here one that always fails does not keep its place)
 """
 
 from __future__ import annotations
@@ -48,3 +50,19 @@ class LeastServed:
         # pi <= 1, so half of it never outweighs a whole selection.
         keys = view.ledger.selected[view.available] + view.pi / 2
         return lowest(view.available, keys, view.cohort, rng), state
+
+
+@dataclass(frozen=True, slots=True)
+class OldestFirst:
+    """Who was asked longest ago comes first (FedLaAvg)."""
+
+    reference: ClassVar[str] = (
+        "Yan et al., Federated Optimization under Intermittent Client Availability, INFORMS J. Computing 2023"
+    )
+
+    def init(self, num_clients: int) -> None:
+        """No memory of its own: the ledger has it all."""
+
+    def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
+        """Rank by the last round asked."""
+        return lowest(view.available, view.ledger.last_selected[view.available].astype(float), view.cohort, rng), state

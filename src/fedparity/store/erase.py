@@ -42,7 +42,6 @@ def erase(folder: str | Path, client: int, fresh_of: Fresh) -> int:
             fresh = fresh_of(store, method, 0)
             state: Any = store.load(seed, method, classes_in(fresh))
             wider = fresh_of(store, method, fresh.ledger.num_clients + 1)
-            state.client_models.pop(client, None)
             states[seed, method] = _without(state, fresh, wider, client)
         lines: dict[str, str] = {}
         for seed, method in states:
@@ -58,7 +57,7 @@ def _without(part: Any, fresh: Any, wider: Any, client: int) -> Any:
     """A part of a state with the client's entries as they were at first.
 
     An array has an entry for each client if it is longer for one client more; one that was not there at first is a list
-    of clients.
+    of clients. A dict is one by client.
     """
     if isinstance(part, np.ndarray):
         if not isinstance(fresh, np.ndarray):
@@ -77,6 +76,8 @@ def _without(part: Any, fresh: Any, wider: Any, client: int) -> Any:
             p if isinstance(p, (tuple, list)) and len(p) == len(part) else [None] * len(part) for p in (fresh, wider)
         )
         return type(part)(_without(*each, client=client) for each in zip(part, first, more, strict=True))
+    if isinstance(part, dict):
+        return {key: value for key, value in part.items() if key != client}
     return part
 
 

@@ -35,6 +35,7 @@ from safetensors.numpy import save as save_arrays
 
 from fedparity.errors import ConfigError, FedparityError, InputError, OutputError
 from fedparity.journal import GENESIS, link
+from fedparity.rows import let_go
 from fedparity.store.disk import PARTIAL, Disk
 from fedparity.store.manifest import LOCK, MANIFEST, write_manifest
 from fedparity.store.tree import Arrays, flatten, rebuild
@@ -314,13 +315,14 @@ class Store:
         if sha256 not in self._sound or not self.disk.path(_file(sha256)).exists():
             self.disk.write(_file(sha256), start, body)  # one that was there already may be damaged
             self._sound.add(sha256)
+        let_go([whole])
         return sha256
 
     def _remember(self, last: _Last, chain: str, arrays: Arrays, files: dict[str, str]) -> None:
         for path, array in arrays.items():
             held = last.arrays.get(path)
-            if path.startswith("/client_models/") or array is held:
-                last.arrays[path] = array  # replaced when it changes, never written into
+            if _replaced(path) or array is held:
+                last.arrays[path] = array
             elif held is not None and _same_kind(array, held):
                 np.copyto(held, array)
             else:
@@ -434,7 +436,7 @@ class Store:
             raise DamagedError(f"{where}: it is missing from the journal")
         query = "SELECT files FROM states WHERE seed = ? AND method = ? AND round = ?"
         before = next(self._rows(query, (seed, method, number - 1)), ("{}",))
-        held = {path: a if path.startswith("/client_models/") else a.copy() for path, a in arrays.items()}
+        held = {path: a if _replaced(path) else a.copy() for path, a in arrays.items()}
         return state, _Last(number + 1, str(row[0]), held, files, _names(before[0], where), based_on)
 
     def _pieces(
@@ -652,6 +654,14 @@ def _storage_errors(path: Path) -> Iterator[None]:
         raise DamagedError(f"{path}: is damaged ({text}); restore it from a copy") from error
 
 
+def _replaced(path: str) -> bool:
+    """Whether an array is replaced when it changes and never written into, so that it can be compared without a copy.
+
+    These are the vectors of clients: their own models, and what a surrogate has in a dict called `kept`.
+    """
+    return path.startswith("/client_models/") or (path.startswith("/surrogate/") and "/kept/" in path)
+
+
 def _same_kind(a: Any, b: Any) -> bool:
     return bool(a.shape == b.shape and a.dtype == b.dtype)
 
@@ -663,7 +673,9 @@ def _changed(array: Any, before: Any) -> Any:
     step = max(1, array.size // 64)
     if array.nbytes >= LARGE and np.count_nonzero(flat[0][::step] != flat[1][::step]) > 60:
         return np.arange(array.size)  # a model after a step: all of it changed, no need to look closer
-    return np.flatnonzero(flat[0] != flat[1])
+    found = np.flatnonzero(flat[0] != flat[1])
+    let_go((array, before))
+    return found
 
 
 def _unpack(data: bytes, where: str) -> Arrays:

@@ -3,10 +3,35 @@
 from typing import Any
 
 from fedparity.protocols import Surrogate
+from fedparity.surrogates.decayed import Decayed
+from fedparity.surrogates.echo import Echo
+from fedparity.surrogates.memory import Memory
 from fedparity.surrogates.none import NoSurrogate
+from fedparity.surrogates.prototype import Prototype
+from fedparity.surrogates.running_sum import RunningSum
 from fedparity.surrogates.utility import UtilitySurrogate
 from fedparity.table import Table
 
-SURROGATES: Table[Surrogate[Any]] = Table("surrogate", {"none": NoSurrogate, "utility": UtilitySurrogate})
+SURROGATES: Table[Surrogate[Any]] = Table(
+    "surrogate",
+    {
+        "none": NoSurrogate,
+        "utility": UtilitySurrogate,
+        "memory": Memory,
+        "decayed": Decayed,
+        "prototype": Prototype,
+        "running_sum": RunningSum,
+        "echo": Echo,
+    },
+)
 
-__all__ = ["SURROGATES", "NoSurrogate", "UtilitySurrogate"]
+__all__ = [
+    "SURROGATES",
+    "Decayed",
+    "Echo",
+    "Memory",
+    "NoSurrogate",
+    "Prototype",
+    "RunningSum",
+    "UtilitySurrogate",
+]

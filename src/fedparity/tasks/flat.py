@@ -8,6 +8,7 @@ by the same weights; counters (`num_batches_tracked`) are each copy's own and ar
 from __future__ import annotations
 
 import copy
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,8 @@ class Replica:
     """Of the parameters alone."""
     windows: tuple[Tensor, ...]
     """Each piece's part of `weights`, in its shape."""
+    trained: Tensor | None
+    """1 for parameters that are trained and 0 for others; None: all are."""
 
     @property
     def parameters(self) -> Tensor:
@@ -117,7 +120,9 @@ class Flat:
             else:
                 own[id(part)] = window
         module = copy.deepcopy(self.module, own).to(self.device)
-        return Replica(module, weights, gradient, tuple(windows))
+        marks = [torch.full((p.numel(),), float(p.requires_grad)) for p in self.module.parameters()]
+        trained = torch.cat(marks).to(self.device, self.dtype)
+        return Replica(module, weights, gradient, tuple(windows), None if bool(trained.all()) else trained)
 
     def _window(self, flat: Tensor, like: Tensor) -> Tensor:
         if self.channels_last and like.ndim == 4:
@@ -126,15 +131,24 @@ class Flat:
         return flat.view(like.shape)
 
     def init(self, rng: np.random.Generator) -> Vector:
-        """First values: what each layer's `reset_parameters` draws, seeded by `rng`; others as the module has them."""
-        module = copy.deepcopy(self.module)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(rng.integers(2**62)))
-            for part in module.modules():
-                reset = getattr(part, "reset_parameters", None)
-                if callable(reset):
-                    reset()
-        return vector_of(module, self.dtype)
+        """First values, from a NumPy stream so that they do not depend on the build of torch.
+
+        A layer with a bias: uniform within 1 / sqrt(fan in), as PyTorch does. One without: normal with variance
+        2 / fan out (He et al., ICCV 2015), since a norm and a ReLU follow it. Everything else as the module has it.
+        """
+        parts = []
+        for name, tensor in pieces(self.module):
+            owner = self.module.get_submodule(name.rpartition(".")[0])
+            shape = tuple(tensor.shape)
+            if not isinstance(owner, nn.Linear | nn.Conv2d):
+                parts.append(tensor.detach().double().cpu().numpy().ravel())
+            elif owner.bias is not None:
+                bound = 1 / math.sqrt(owner.weight[0].numel())
+                parts.append(rng.uniform(-bound, bound, math.prod(shape)))
+            else:
+                fan_out = shape[0] * math.prod(shape[2:]) / getattr(owner, "groups", 1)
+                parts.append(rng.normal(0, math.sqrt(2 / fan_out), math.prod(shape)))
+        return np.concatenate(parts).astype(np.float64 if self.dtype == torch.float64 else np.float32)
 
     def current(self) -> Vector:
         """The values the module came with."""

@@ -101,6 +101,10 @@ class Logistic:
         picked = np.take_along_axis(self._probs(params, x), y[..., None], axis=-1)[..., 0]
         return np.asarray(-np.log(np.maximum(picked, 1e-300)))
 
+    def label_counts(self) -> NDArray[np.int64]:
+        """Clients x labels: samples."""
+        return np.stack([np.bincount(y, minlength=self.classes) for y in self.y]).astype(np.int64)
+
     def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
         """Mean loss on a few random samples of each client."""
         rows = rng.random((self.num_clients, self.x.shape[1])).argsort(axis=1)[clients, :samples]

@@ -13,10 +13,11 @@ BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 class Optimiser:
     """The memory of one local training."""
 
-    __slots__ = ("_first", "_second", "_steps", "rate", "training")
+    __slots__ = ("_first", "_second", "_steps", "rate", "trained", "training")
 
-    def __init__(self, training: Training, gradient: Tensor, scale: float) -> None:
+    def __init__(self, training: Training, gradient: Tensor, scale: float, trained: Tensor | None = None) -> None:
         self.training = training
+        self.trained = trained
         self.rate = training.rate * scale
         self._steps = 0
         adam = training.optimiser == "adam"
@@ -29,6 +30,8 @@ class Optimiser:
         t = self.training
         if t.weight_decay:
             gradient.add_(weights, alpha=t.weight_decay)
+        if self.trained is not None:
+            gradient.mul_(self.trained)
         if t.clip is not None:
             length = torch.linalg.vector_norm(gradient)
             gradient.mul_(torch.clamp(t.clip / (length + 1e-12), max=1.0))

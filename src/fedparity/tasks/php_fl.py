@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedparity.local import PhpFl
@@ -21,25 +19,25 @@ from fedparity.tasks.optimise import Optimiser
 from fedparity.types import Job, Vector
 
 if TYPE_CHECKING:
-    from fedparity.tasks.torch_task import TorchTask
+    from fedparity.tasks.torch_task import Own, TorchTask
 
 
 def train_pair(
-    task: TorchTask, rule: PhpFl, job: Job, auxiliary: Replica, local: Replica, x: NDArray[np.generic], y: Tensor
+    task: TorchTask, rule: PhpFl, job: Job, pair: tuple[Replica, Replica], data: Own
 ) -> tuple[Vector, Vector | None, str | None]:
     """Train the auxiliary and the local model together: the former, what the client keeps, and what went wrong."""
+    auxiliary, local = pair
     before, importance, times = rule.take_over(job.own, job.params)
     auxiliary.load(job.start)
     local.load(before)
-    pair = (auxiliary, local)
-    optimisers = [Optimiser(task.training, replica.gradient, job.rate) for replica in pair]
+    optimisers = [Optimiser(task.training, replica.gradient, job.rate, replica.trained) for replica in pair]
     for replica in pair:
         replica.module.train()
-    for step, batch in enumerate(task.training.batches(len(x), job.rng())):
-        inputs = task._floats(x[batch])  # noqa: SLF001 - one task in two files
-        loss = pair_loss(rule, local.module(inputs), auxiliary.module(inputs), y[batch])
+    for step, batch in enumerate(task.training.batches(len(data.x), job.rng())):
+        inputs = task.floats(data.x[batch])
+        loss = pair_loss(rule, local.module(inputs), auxiliary.module(inputs), data.y[batch])
         if not math.isfinite(loss.item()):
-            failure = f"loss is not finite in {task.training.place(step, len(x))}"
+            failure = f"loss is not finite in {task.training.place(step, len(data.x))}"
             return auxiliary.vector(), None, failure
         for replica in pair:
             replica.gradient.zero_()

@@ -11,8 +11,9 @@ model to itself. Importing this module imports torch; importing `fedparity.tasks
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,14 @@ except ImportError as error:
 
 TILE = 250
 """Samples scored at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Own:
+    """One client's training samples."""
+
+    x: NDArray[np.generic]
+    y: Tensor
 
 
 class _Scores:
@@ -97,7 +106,7 @@ class TorchTask:
         with self.flat.lend(self.flat.current()) as replica, torch.no_grad():
             replica.module.eval()
             try:
-                shape = tuple(replica.module(self._floats(self.samples.x_train[:1])).shape)
+                shape = tuple(replica.module(self.floats(self.samples.x_train[:1])).shape)
             except RuntimeError as error:
                 given = self.samples.x_train.shape[1:]
                 raise ConfigError(f"the model cannot take samples of shape {given}: {_first_line(error)}") from error
@@ -116,87 +125,80 @@ class TorchTask:
         """The first model."""
         return self.flat.init(rng) if self.first is None else self.first
 
-    def _floats(self, rows: NDArray[np.generic]) -> Tensor:
+    def floats(self, rows: NDArray[np.generic]) -> Tensor:
         """Samples as the model takes them."""
         raw = torch.from_numpy(np.array(rows)).to(self.device)
         x = raw.to(self.flat.dtype)
         if self.samples.peak != 1:
             x /= self.samples.peak
-        return x.contiguous(memory_format=torch.channels_last) if self.channels_last and x.ndim == 4 else x
+        last = self.channels_last and x.ndim == 4
+        return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
     # -- training -----------------------------------------------------------------------------------------------------
 
     def train(self, job: Job) -> ClientReport:
         """Train from `job.start`; the update is relative to `job.params`."""
         torch.set_num_threads(self.threads)
-        rows = self.samples.train[job.client]
-        x = np.array(self.samples.x_train[rows])
-        y = torch.from_numpy(self.samples.y_train[rows].astype(np.int64)).to(self.device)
+        data = self._own(self.samples.train[job.client])
         with self.flat.lend(job.params) as replica:
-            told = self._before(replica, job, x, y)
-            if "prototypes" in job.wants:
-                told["prototypes"] = self._prototypes(replica, x, y)
-            trained, own, failure = self._train_by_rule(replica, job, x, y)
+            told = self._before(replica, job, data)
+            trained, own, failure = self._train_by_rule(replica, job, data)
             if failure is None and "loss_after" in job.wants:
                 replica.load(trained)
-                told["loss_after"] = float(self._losses(replica, x, y).mean())
+                told["loss_after"] = float(self._losses(replica, data).mean())
                 if not math.isfinite(told["loss_after"]):
                     failure = f"loss is {_word(told['loss_after'])} after training"
         if failure is not None:
             return ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {failure}")
-        return finish(job, trained, own, num_samples=len(rows), **told)
+        return finish(job, trained, own, num_samples=len(data.x), **told)
 
-    def _before(self, replica: Replica, job: Job, x: NDArray[np.generic], y: Tensor) -> dict[str, Any]:
+    def _own(self, rows: Ids) -> Own:
+        labels = torch.from_numpy(self.samples.y_train[rows].astype(np.int64))
+        return Own(np.array(self.samples.x_train[rows]), labels.to(self.device))
+
+    def _before(self, replica: Replica, job: Job, data: Own) -> dict[str, Any]:
         """What the report says about the model received, as far as anybody wants to know."""
         told: dict[str, Any] = {}
         if job.wants & {"loss_before", "loss_rms"}:
-            losses = self._losses(replica, x, y)
+            losses = self._losses(replica, data)
             told["loss_before"] = float(losses.mean())
             told["loss_rms"] = float(np.sqrt((losses**2).mean()))
         if "accuracy_before" in job.wants:
             told["accuracy_before"] = float(self._hits(job.params, self.samples.test[job.client]).mean())
+        if "prototypes" in job.wants:
+            told["prototypes"] = self._prototypes(replica, data)
         return told
 
-    def _train_by_rule(
-        self, replica: Replica, job: Job, x: NDArray[np.generic], y: Tensor
-    ) -> tuple[Vector, Vector | None, str | None]:
+    def _train_by_rule(self, replica: Replica, job: Job, data: Own) -> tuple[Vector, Vector | None, str | None]:
         """The trained model, what the client keeps of it, and what went wrong."""
         rule, rng = job.local, job.rng()
         if isinstance(rule, PhpFl):
             from fedparity.tasks.php_fl import train_pair
 
             with self.flat.lend(job.params) as local:
-                return train_pair(self, rule, job, replica, local, x, y)
+                return train_pair(self, rule, job, (replica, local), data)
         replica.load(job.start)
-        failure = self._descend(replica, job, x, y, rng, rule.mu if isinstance(rule, Prox) else 0.0)
+        failure = self._descend(replica, job, data, rng, rule.mu if isinstance(rule, Prox) else 0.0)
         trained = replica.vector()
         if failure is None and isinstance(rule, Ditto):
             replica.load(job.params if job.own is None else job.own)
-            failure = self._descend(replica, job, x, y, rng, rule.lam)
+            failure = self._descend(replica, job, data, rng, rule.lam)
             return trained, replica.vector(), failure
         return trained, None, failure
 
-    def _descend(
-        self,
-        replica: Replica,
-        job: Job,
-        x: NDArray[np.generic],
-        y: Tensor,
-        rng: np.random.Generator,
-        pull: float,
-    ) -> str | None:
+    def _descend(self, replica: Replica, job: Job, data: Own, rng: np.random.Generator, pull: float) -> str | None:
         """Train in place, pulled towards the model received; what went wrong, if something did."""
         replica.module.train()
-        optimiser = Optimiser(self.training, replica.gradient, job.rate)
+        optimiser = Optimiser(self.training, replica.gradient, job.rate, replica.trained)
         centre = None
         if pull:
             with self.flat.lend(job.params) as received:
                 centre = received.parameters.clone()
-        for step, batch in enumerate(self.training.batches(len(x), rng)):
-            loss = nn.functional.cross_entropy(replica.module(self._floats(x[batch])), y[batch])
+        for step, batch in enumerate(self.training.batches(len(data.x), rng)):
+            loss = nn.functional.cross_entropy(replica.module(self.floats(data.x[batch])), data.y[batch])
             value = loss.item()
             if not math.isfinite(value):
-                return f"loss is {_word(value)} in {self.training.place(step, len(x))}"
+                return f"loss is {_word(value)} in {self.training.place(step, len(data.x))}"
             replica.gradient.zero_()
             torch.autograd.backward(loss)
             if centre is not None:
@@ -204,17 +206,17 @@ class TorchTask:
             optimiser.step(replica.parameters, replica.gradient)
         return None
 
-    def _prototypes(self, replica: Replica, x: NDArray[np.generic], y: Tensor) -> Prototypes:
+    def _prototypes(self, replica: Replica, data: Own) -> Prototypes:
         """Class means of what the last linear layer takes."""
         head = _head(replica.module)
         seen: list[Tensor] = []
         handle = head.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0].detach()))
         try:
-            self._losses(replica, x, y)
+            self._losses(replica, data)
         finally:
             handle.remove()
         features = torch.cat(seen).double().cpu().numpy()
-        labels = y.cpu().numpy()
+        labels = data.y.cpu().numpy()
         counts = np.bincount(labels, minlength=self.samples.classes)
         sums = np.zeros((self.samples.classes, features.shape[1]))
         np.add.at(sums, labels, features)
@@ -223,13 +225,13 @@ class TorchTask:
     # -- scoring ------------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def _losses(self, replica: Replica, x: NDArray[np.generic], y: Tensor) -> FloatArray:
+    def _losses(self, replica: Replica, data: Own) -> FloatArray:
         """The loss of each sample."""
         replica.module.eval()
         parts = []
-        for first in range(0, len(x), TILE):
-            logits = replica.module(self._floats(x[first : first + TILE]))
-            parts.append(nn.functional.cross_entropy(logits, y[first : first + TILE], reduction="none"))
+        for first in range(0, len(data.x), TILE):
+            logits = replica.module(self.floats(data.x[first : first + TILE]))
+            parts.append(nn.functional.cross_entropy(logits, data.y[first : first + TILE], reduction="none"))
         return np.asarray(torch.cat(parts).double().cpu().numpy())
 
     def _hits(self, params: Vector, wanted: Ids) -> NDArray[np.bool_]:
@@ -261,7 +263,7 @@ class TorchTask:
     @torch.no_grad()
     def _recognised(self, replica: Replica, rows: Ids) -> NDArray[np.bool_]:
         replica.module.eval()
-        logits = replica.module(self._floats(self.samples.x_test[rows]))
+        logits = replica.module(self.floats(self.samples.x_test[rows]))
         hits = (logits.argmax(1).cpu().numpy() == self.samples.y_test[rows]) & ~logits.isnan().any(1).cpu().numpy()
         return np.asarray(hits)
 
@@ -281,9 +283,8 @@ class TorchTask:
     def _client_losses(self, params: Vector, groups: Sequence[Ids]) -> FloatArray:
         def mean(rows: Ids) -> float:
             torch.set_num_threads(self.threads)
-            y = torch.from_numpy(self.samples.y_train[rows].astype(np.int64)).to(self.device)
             with self.flat.lend(params) as replica:
-                return float(self._losses(replica, self.samples.x_train[rows], y).mean())
+                return float(self._losses(replica, self._own(rows)).mean())
 
         if min(self.workers, len(groups)) <= 1:
             return np.array([mean(rows) for rows in groups], dtype=np.float64)
@@ -297,11 +298,11 @@ class TorchTask:
         ]  # drawn for all, so that a client's samples do not depend on who else is asked about
         return self._client_losses(params, [chosen[c] for c in clients.tolist()])
 
-    def validate(self, params: Vector) -> float:
-        """Mean loss on the samples that the server holds itself."""
-        if not len(self.samples.validation):
-            raise ConfigError("the server holds no data of its own; set task.validation, for example to 0.02")
-        return float(self._client_losses(params, [self.samples.validation])[0])
+    @property
+    def validate(self) -> Callable[[Vector], float] | None:
+        """Mean loss on the samples that the server holds itself, if it holds any."""
+        rows = self.samples.validation
+        return (lambda params: float(self._client_losses(params, [rows])[0])) if len(rows) else None
 
     def accuracy(self, params: Vector) -> float:
         """Accuracy on all held-out samples: the global test accuracy."""
@@ -345,7 +346,7 @@ def _word(value: float) -> str:
 def mlp(sizes: Sequence[int]) -> nn.Sequential:
     """Linear layers with ReLU between them."""
     layers: list[nn.Module] = []
-    for fan_in, fan_out in zip(sizes, sizes[1:], strict=False):
+    for fan_in, fan_out in itertools.pairwise(sizes):
         layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -361,7 +362,12 @@ def digits_task(
 ) -> TorchTask:
     """A 64-hidden-10 network on the digits, `labels_per_client` labels a client; `seed` is that of the partition."""
     checks.at_least("hidden", hidden, 1)
+    samples = digits_samples(num_clients, labels_per_client, seed)
+    return TorchTask(mlp([64, hidden, 10]), samples, training or Training(), workers=workers)
+
+
+def digits_samples(num_clients: int, labels_per_client: int, seed: int) -> Samples:
+    """The digits, dealt on a ring of labels."""
     images, labels = load_digits()
     dealt = partition_labels(labels, num_clients, labels_per_client, seed=seed)
-    samples = Samples(images, labels, images, labels, dealt.train, dealt.test, 10, dealt.held_out)
-    return TorchTask(mlp([64, hidden, 10]), samples, training or Training(), workers=workers)
+    return Samples(images, labels, images, labels, dealt.train, dealt.test, 10, dealt.held_out)

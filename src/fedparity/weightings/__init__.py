@@ -4,12 +4,22 @@ from typing import Any
 
 from fedparity.protocols import Weighting
 from fedparity.table import Table
+from fedparity.weightings.adjusted import AvailabilityAdjusted
 from fedparity.weightings.agnostic import Agnostic
+from fedparity.weightings.cafed import CaFed
+from fedparity.weightings.compensated import UtilityCompensated
 from fedparity.weightings.core import Core
+from fedparity.weightings.decayed_mean import DecayedMean
+from fedparity.weightings.f3ast import F3ast
 from fedparity.weightings.fedau import FedAU
 from fedparity.weightings.fedavg import BySize, Mean, OverAll
+from fedparity.weightings.fedawe import FedAwe
 from fedparity.weightings.fedfv import FairVector
+from fedparity.weightings.fedlaavg import FedLaAvg
+from fedparity.weightings.fedstale import FedStale
+from fedparity.weightings.fedvarp import FedVarp
 from fedparity.weightings.ipw import InverseProbability
+from fedparity.weightings.memory_mean import MemoryMean
 from fedparity.weightings.qfair import QFair
 from fedparity.weightings.robust import Clipped, GeometricMedian, Krum
 from fedparity.weightings.tilted import Tilted
@@ -30,22 +40,42 @@ WEIGHTINGS: Table[Weighting[Any]] = Table(
         "clipped": Clipped,
         "geometric_median": GeometricMedian,
         "krum": Krum,
+        "memory_mean": MemoryMean,
+        "fedvarp": FedVarp,
+        "fedstale": FedStale,
+        "fedlaavg": FedLaAvg,
+        "decayed_mean": DecayedMean,
+        "f3ast": F3ast,
+        "fedawe": FedAwe,
+        "cafed": CaFed,
+        "utility_compensated": UtilityCompensated,
+        "availability_adjusted": AvailabilityAdjusted,
     },
 )
 
 __all__ = [
     "WEIGHTINGS",
     "Agnostic",
+    "AvailabilityAdjusted",
     "BySize",
+    "CaFed",
     "Clipped",
     "Core",
+    "DecayedMean",
+    "F3ast",
     "FairVector",
     "FedAU",
+    "FedAwe",
+    "FedLaAvg",
+    "FedStale",
+    "FedVarp",
     "GeometricMedian",
     "InverseProbability",
     "Krum",
     "Mean",
+    "MemoryMean",
     "OverAll",
     "QFair",
     "Tilted",
+    "UtilityCompensated",
 ]

@@ -4,7 +4,8 @@
     if k took part or S_k = K:  omega_k <- S_k if M_k = 0 else (M_k omega_k + S_k) / (M_k + 1);  M_k += 1;  S_k <- 0
     w <- w + (1/N) sum_k omega_k delta_k
 
-K caps an interval: bias for variance. The first participation always weighs 1.
+K caps an interval: bias for variance. The first participation always weighs 1. A stale row is no participation and
+counts nothing.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ class FedAU:
 
     def weigh(self, state: Intervals, rows: Rows, ledger: Ledger) -> tuple[FloatArray, Intervals]:
         """Use the weights as they are, then close the intervals of those that took part or waited long enough."""
-        weights = state.omega[rows.clients] / ledger.num_clients
+        fresh = rows.ages == 0
+        weights = np.where(fresh, state.omega[rows.clients] / ledger.num_clients, 0.0)
         state.waiting += 1
         ends = state.waiting == self.cap
-        ends[rows.clients] = True
+        ends[rows.clients[fresh]] = True
         m, s = state.closed[ends], state.waiting[ends]
         state.omega[ends] = (m * state.omega[ends] + s) / (m + 1)
         state.closed[ends] += 1

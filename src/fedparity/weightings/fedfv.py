@@ -2,7 +2,8 @@
 
     order PO: clients by ascending loss; those from place ceil((m - 1)(1 - alpha)) on keep their update
     internal: every other k, for i in PO:  if g_k . g_i < 0:  g_k -= (g_k . g_i) / |g_i|^2 g_i       (g_i as it came)
-    external: for age tau..1: the sum of earlier updates of that age against which the mean goes is projected out
+    external, if t >= tau: for age tau..1: the sum of earlier updates of that age against which the mean goes is
+              projected out; of clients that are here, the update of this round is the last one, so they have no earlier
     the mean is rescaled to the length of the plain mean
 
 Everything is a combination of rows, so weights come out, computed through the Gram matrix. External conflicts need rows
@@ -23,6 +24,7 @@ from fedparity import checks
 from fedparity.ledger import Ledger
 from fedparity.rows import gram as inner_products
 from fedparity.types import FloatArray, Rows
+from fedparity.weightings.ages import fresh_and_doubled
 from fedparity.weightings.losses import losses_of
 
 
@@ -52,8 +54,9 @@ class FairVector:
         plain = weights.copy()
         plain[fresh] = 1 / len(fresh)
         weights = self._internal(gram, fresh, losses_of(rows)).mean(axis=0)
-        for age in range(self.tau, 0, -1):
-            weights = _project(gram, weights, np.flatnonzero(rows.ages == age))
+        _, doubled = fresh_and_doubled(rows)
+        for age in range(self.tau, 0, -1) if ledger.rounds >= self.tau else ():
+            weights = _project(gram, weights, np.flatnonzero((rows.ages == age) & ~doubled))
         length, target = _length(gram, weights), _length(gram, plain)
         return weights * (target / length) if length > 0 else weights, state
 

@@ -1,11 +1,14 @@
 """Inverse probability weights: participation-reweighted FedAvg, which is how the paper describes PHP-FL.
 
-    p_k = (a + completed_k + 1) / (a + b + t + 1)      omega_k = min(1 / p_k, clip)
+    p_k = (a + completed_k + 1) / (a + b + t + 1)                p = "ledger"
+    p_k = q_k (a + online_k + 1) / (a + b + t + 1)               p = "plan": q_k = the chance of being asked when online
+    omega_k = min(1 / p_k, clip)
     Horvitz-Thompson:  (1/N) omega_k      unbiased if p is known and unclipped, high variance
     Hajek:             omega_k / sum of omega_j        bounded step, biased
 
-p_k estimates *participation*, available and asked, from the ledger, this round included. The published PHP-FL (Wu et
-al., NeurIPS 2025) re-weights nothing: see docs/methods.md.
+p_k estimates *participation*, available and asked, this round included: from how often the client took part, or from
+the scheduler's own probabilities where they are exact. The published PHP-FL (Wu et al., NeurIPS 2025) re-weights
+nothing: see docs/methods.md.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 from fedparity import checks
 from fedparity.ledger import Ledger
 from fedparity.types import FloatArray, Rows
+from fedparity.weightings.ages import Source, participation
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class InverseProbability:
     """Largest weight before dividing."""
     a: float = 1.0
     b: float = 1.0
+    p: Source = "ledger"
+    """Where the chance of taking part comes from."""
     reference: ClassVar[str] = "Horvitz and Thompson, JASA 1952"
 
     def __post_init__(self) -> None:
@@ -41,7 +47,6 @@ class InverseProbability:
 
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """Clipped 1/p, over N or over their sum."""
-        p = (self.a + ledger.completed[rows.clients] + 1) / (self.a + self.b + ledger.rounds + 1)
-        omega = np.minimum(1 / p, self.clip)
+        omega = np.minimum(1 / participation(rows, ledger, self.p, self.a, self.b), self.clip)
         scale = ledger.num_clients if self.form == "ht" else max(float(omega.sum()), 1e-300)
         return omega / scale, state

@@ -7,7 +7,7 @@ F_k is the loss of the model the client *received*; L is 1 / the local learning 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fedparity import checks
@@ -25,21 +25,27 @@ class QFair:
     """Weights grow with the loss a client received, to the power q (q-FedAvg)."""
 
     q: float = 1.0
-    lipschitz: float = 10.0
-    """L: 1 / the local learning rate."""
+    lipschitz: float | None = None
+    """L; none: 1 / the local learning rate, which a spec knows (10 without one)."""
     wants: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Li et al., Fair Resource Allocation in Federated Learning, ICLR 2020"
 
     def __post_init__(self) -> None:
         checks.not_negative("q", self.q)
-        checks.positive("lipschitz", self.lipschitz)
+        if self.lipschitz is not None:
+            checks.positive("lipschitz", self.lipschitz)
+
+    def with_rate(self, rate: float) -> QFair:
+        """The same rule for clients that train with this learning rate."""
+        return self if self.lipschitz is not None else replace(self, lipschitz=1 / rate)
 
     def init(self, num_clients: int) -> None:
         """No memory."""
 
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """L F_k^q / sum of h_k."""
+        lipschitz = 10.0 if self.lipschitz is None else self.lipschitz
         loss = losses_of(rows) + TINY
-        norm2 = self.lipschitz**2 * squared_lengths(rows.deltas)
-        h = self.q * loss ** (self.q - 1) * norm2 + self.lipschitz * loss**self.q
-        return self.lipschitz * loss**self.q / max(float(h.sum()), TINY), state
+        norm2 = lipschitz**2 * squared_lengths(rows.deltas)
+        h = self.q * loss ** (self.q - 1) * norm2 + lipschitz * loss**self.q
+        return lipschitz * loss**self.q / max(float(h.sum()), TINY), state

@@ -1,0 +1,196 @@
+"""Training rounds of fedparity and its peers, each in its own process, taking turns on one machine.
+
+    python benchmarks/training/race.py --workload a --rounds 5 --contenders bare,flower,pfl
+
+Peers live in their own environments (`make peers`): .venv-flower and .venv-pfl in the repository, or flower and pfl
+under $FEDPARITY_PEERS. The protocol is `protocol.py`'s; compare ratios inside one run, never seconds across runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from types import TracebackType
+from typing import Self, TypedDict
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+PATIENCE = 30.0
+"""Seconds a contender has to end by itself: Ray takes a few."""
+
+
+class Record(TypedDict):
+    """One contender on one workload; `ratio` is its median over the yardstick's, `spread` highest over lowest time."""
+
+    benchmark: str
+    contender: str
+    workload: str
+    ratio: float
+    median_s: float
+    spread: float
+    n: int
+
+
+class ContenderError(RuntimeError):
+    """A contender died or answered something else than the protocol."""
+
+
+class Contender:
+    """A running process that has warmed up and waits for its turn."""
+
+    def __init__(self, name: str, command: Sequence[str]) -> None:
+        self.name = name
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (it lives as long as the process)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, cwd=ROOT
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._process.communicate("quit\n", timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+        finally:
+            self._errors.close()
+
+    def answer(self, key: str) -> object:
+        """The next line's value under `key`."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        try:
+            return json.loads(line)[key]
+        except (ValueError, KeyError, TypeError):
+            said = f"said {line.strip()!r} instead of {key!r}" if line else f"ended with code {self._process.wait()}"
+            raise ContenderError(f"contender {self.name!r} {said}; its last errors:\n{self._tail()}") from None
+
+    def round(self) -> float:
+        """Seconds one round takes."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write("go\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it is dead: `answer` says so, and why
+        return float(str(self.answer("seconds")))
+
+    def _tail(self, lines: int = 15) -> str:
+        self._errors.seek(0)
+        return "".join(self._errors.readlines()[-lines:]) or "(none)"
+
+
+def absent(command: Sequence[str]) -> str | None:
+    """The interpreter or script a command needs and this machine does not have."""
+    if shutil.which(command[0]) is None:
+        return command[0]
+    script = command[1] if len(command) > 1 and command[1].endswith(".py") else None
+    return script if script and not (ROOT / script).exists() else None
+
+
+def race(workload: str, contenders: dict[str, list[str]], rounds: int) -> list[Record]:
+    """Time `rounds` rounds of every contender, taking turns (A B C A B C ...).
+
+    One more turn comes first and is dropped: whoever started first has sat idle since. Contenders that are not
+    installed are skipped, and said to be. Ratios are to the bare loop, or to the first contender if there is none or
+    the workload tests clients, which the bare loop is no yardstick for.
+    """
+    present: dict[str, list[str]] = {}
+    for name, command in contenders.items():
+        if missing := absent(command):
+            print(f"skipped {name}: no {missing}", file=sys.stderr)
+        else:
+            present[name] = command
+    times: dict[str, list[float]] = {name: [] for name in present}
+    with ExitStack() as stack:
+        running: list[Contender] = []
+        for name, command in present.items():
+            running.append(stack.enter_context(Contender(name, command)))
+            print(f"{name}: {json.dumps(running[-1].answer('ready'))}", file=sys.stderr)
+        for turn in range(rounds + 1):
+            for contender in running:
+                seconds = contender.round()
+                if turn:
+                    times[contender.name].append(seconds)
+    if not times:
+        return []
+    middle = {name: median(found) for name, found in times.items()}
+    yardstick = "bare" if "bare" in middle and workload != "e" else next(iter(middle))
+    return [
+        Record(
+            benchmark="training round",
+            contender=name,
+            workload=workload,
+            ratio=middle[name] / middle[yardstick],
+            median_s=middle[name],
+            spread=max(found) / min(found),
+            n=len(found),
+        )
+        for name, found in times.items()
+    ]
+
+
+def commands(workload: str) -> dict[str, list[str]]:
+    """How every contender is started."""
+    peers = os.environ.get("FEDPARITY_PEERS")
+    flower, pfl = (
+        str(Path(peers) / name / "bin/python" if peers else ROOT / f".venv-{name}/bin/python")
+        for name in ("flower", "pfl")
+    )
+    scripts = {
+        "bare": [sys.executable, "benchmarks/training/bare.py"],
+        "fedparity": [sys.executable, "benchmarks/training/fedparity_rounds.py"],
+        "flower": [flower, "benchmarks/training/flower_peer.py"],
+        "pfl": [pfl, "benchmarks/training/pfl_peer.py"],
+    }
+    found = {name: [*command, workload] for name, command in scripts.items()}
+    if workload == "e":
+        found |= {f"{name}-one-pass": [*found[name], "--one-pass"] for name in ("bare", "flower", "pfl")}
+    return found
+
+
+def table(records: list[Record]) -> str:
+    """As it stands in benchmarks/README.md."""
+    lines = ["| workload | contender | ratio | median | spread | n |", "|---|---|---|---|---|---|"]
+    lines += [
+        f"| {r['workload']} | {r['contender']} | {r['ratio']:.2f} | {r['median_s']:.3f} s | {r['spread']:.1f} | {r['n']} |"
+        for r in records
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Race on one workload."""
+    parser = argparse.ArgumentParser(description="Training rounds of fedparity and its peers, taking turns.")
+    parser.add_argument("--workload", choices="abcde", required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--contenders", help="names, separated by commas; all of the workload if not given")
+    parser.add_argument("--json", type=Path, help="also write the records here")
+    given = parser.parse_args()
+    known = commands(given.workload)
+    names = given.contenders.split(",") if given.contenders else list(known)
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"unknown contender {unknown[0]!r} for workload {given.workload}; known: {', '.join(known)}")
+    if given.rounds < 1:
+        parser.error(f"--rounds {given.rounds}: at least 1")
+    records = race(given.workload, {name: known[name] for name in names}, given.rounds)
+    print(table(records))
+    if given.json:
+        given.json.write_text(json.dumps(records, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

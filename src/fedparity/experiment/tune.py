@@ -1,0 +1,86 @@
+"""The local learning rate of each method, on paired seeds: every rate meets the same traces, data and first models.
+
+All methods at all rates run side by side as one spec, so that a comparison of tuned methods is fair to each of them.
+The best rate of a method is the one with the highest mean accuracy over seeds; a tie goes to the smaller rate. A rate
+at which a method diverged counts as accuracy 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedparity import checks
+from fedparity.errors import ConfigError
+from fedparity.experiment.results import Results
+from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.types import FloatArray
+
+RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuned:
+    """What came of it."""
+
+    rates: tuple[float, ...]
+    methods: tuple[str, ...]
+    accuracy: FloatArray
+    """Methods x rates x seeds: mean accuracy over the last tenth of the rounds."""
+    complete: bool
+
+    @property
+    def means(self) -> FloatArray:
+        """Methods x rates: over seeds."""
+        return np.asarray(self.accuracy.mean(axis=2), dtype=np.float64)
+
+    def best(self, method: str) -> float:
+        """The rate of one method."""
+        return self.rates[int(self.means[self.methods.index(method)].argmax())]
+
+    def at_the_edge(self, method: str) -> bool:
+        """Whether a rate beyond those tried might be better still."""
+        return self.best(method) in (self.rates[0], self.rates[-1])
+
+
+def grid(spec: Spec, rates: Sequence[float]) -> Spec:
+    """The same spec with every method at every rate."""
+    for rate in rates:
+        checks.positive("rate", rate)
+    if len(set(rates)) != len(rates):
+        raise ConfigError(f"rates {', '.join(map(str, rates))} must be different; leave the repeats out")
+    if len(rates) < 2:
+        raise ConfigError(f"rates={rates[0] if rates else ''} leaves nothing to choose from; give two or more")
+    methods = [
+        MethodSpec.model_validate(m.resolved().model_dump() | {"name": _name(m.name, rate), "rate": float(rate)})
+        for m in spec.methods
+        for rate in sorted(rates)
+    ]
+    return spec.model_copy(update={"methods": tuple(methods), "name": f"{spec.name[:58]}-tune"})
+
+
+def _name(method: str, rate: float) -> str:
+    return f"{method[:50]}+{rate:g}"
+
+
+def tuned(spec: Spec, rates: Sequence[float], results: Results) -> Tuned:
+    """Read the outcome off the results of `grid(spec, rates)`."""
+    rates = tuple(sorted(rates))
+    found = [
+        [[_end(run.column("accuracy")) for run in results.of(_name(m.name, r))] for r in rates] for m in spec.methods
+    ]
+    return Tuned(rates, tuple(m.name for m in spec.methods), np.array(found, dtype=np.float64), results.complete)
+
+
+def _end(column: FloatArray) -> float:
+    """The last tenth of the rounds: a single round's accuracy is mostly noise under intermittent clients."""
+    last = np.nan_to_num(column[-max(1, len(column) // 10) :], nan=0.0)
+    return float(last.mean()) if len(last) else 0.0
+
+
+def with_rates(spec: Spec, found: Tuned) -> Spec:
+    """The spec with every method at its best rate."""
+    methods = tuple(m.model_copy(update={"rate": found.best(m.name)}) for m in spec.methods)
+    return spec.model_copy(update={"methods": methods})

@@ -1,0 +1,98 @@
+"""What wrappers share: the scheduler inside, a view of fewer clients, and who was asked lately.
+
+A wrapper changes whom a scheduler may choose, never how it chooses: what is wanted from reports and needed in a view,
+forecast and learnt is that of the scheduler inside. In text the inner scheduler's own parameters are separated by `;`,
+those of one further in by `;;`, and so on: `with_quota:inner=parity:target=share;ratio=2,quota=1.5`. The outermost
+wrapper has the last word: put the one whose promise must hold outside.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedparity.errors import ConfigError
+from fedparity.protocols import Feedback, Learner, Scheduler
+from fedparity.types import BoolArray, Ids, RoundView
+
+Recent: TypeAlias = tuple[Ids, ...]
+"""Whom the last rounds asked, oldest first."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """The inner scheduler's memory, and whom the last rounds asked."""
+
+    inner: Any
+    recent: Recent = ()
+
+    def times(self, num_clients: int) -> NDArray[np.int64]:
+        """How often each client was asked in those rounds."""
+        return np.bincount(np.concatenate([*self.recent, np.empty(0, np.int64)]), minlength=num_clients)
+
+    def add(self, clients: Ids, window: int) -> None:
+        """Take in one more round and keep the last `window`."""
+        self.recent = (*self.recent, clients)[-window:] if window else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A scheduler around another, given as text or as an object."""
+
+    inner: str | Scheduler[Any] = "uniform"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inner", _built(self.inner))
+
+    @property
+    def policy(self) -> Scheduler[Any]:
+        """The scheduler inside."""
+        return cast("Scheduler[Any]", self.inner)
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        """What reports must hold for the scheduler inside."""
+        return tuple(getattr(self.inner, "wants", ()))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What a view must hold for the scheduler inside."""
+        return tuple(getattr(self.inner, "needs", ()))
+
+    @property
+    def forecasts(self) -> bool:
+        """Whether the scheduler inside looks ahead."""
+        return bool(getattr(self.inner, "forecasts", False))
+
+    def taught(self, state: Any, feedback: Feedback) -> Any:
+        """The inner state after a round, if the scheduler inside learns."""
+        return self.policy.learn(state, feedback) if isinstance(self.policy, Learner) else state
+
+
+def _built(inner: str | Scheduler[Any]) -> Scheduler[Any]:
+    if isinstance(inner, str):
+        from fedparity.schedulers import SCHEDULERS
+
+        return SCHEDULERS.build(re.sub(r";+", lambda run: run[0][1:] or ",", inner))
+    if not (callable(getattr(inner, "select", None)) and callable(getattr(inner, "init", None))):
+        raise ConfigError(f"inner={inner!r} must be a scheduler, or the text of one such as 'parity:target=share'")
+    return inner
+
+
+def only(view: RoundView, kept: BoolArray, cohort: int) -> RoundView:
+    """The view with only those of the available that are `kept`; itself, if nothing changes."""
+    if kept.all() and cohort == view.cohort:
+        return view
+    expected = view.expected
+    return replace(
+        view,
+        cohort=cohort,
+        available=view.available[kept],
+        pi=view.pi[kept],
+        remaining=None if view.remaining is None else view.remaining[kept],
+        expected=None if expected is None else lambda rounds: expected(rounds)[kept],
+    )

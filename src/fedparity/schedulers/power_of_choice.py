@@ -1,0 +1,73 @@
+"""Power-of-Choice (Cho, Wang, Joshi 2020, arXiv 2010.01243; AISTATS 2022): of d candidates the m that lose most.
+
+    candidates: d of the available, drawn one by one without replacement with chances proportional to p_k
+    asked:      the m candidates with the largest loss
+
+    variant = pow     loss of the model as it is on all of a client's data (every candidate evaluates it)
+    variant = cpow    ... on `batch` random samples of it
+    variant = rpow    the last loss that the ledger knows, and infinite for a client that never took part
+
+p_k is the share of all samples if clients have said what they hold, else uniform. d = m is nearly random, d = N greedy;
+the paper has m = 3 and d = 6, 9, 15, hence the default of 3 m. A loss that is not known ranks last, so that nobody is
+asked for keeping it secret. Ties are drawn by lot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedparity import checks
+from fedparity.errors import ConfigError
+from fedparity.ledger import NEVER
+from fedparity.schedulers.draws import lowest, shares, successive, unknown
+from fedparity.types import Cohort, FloatArray, Ids, RoundView
+
+
+@dataclass(frozen=True, slots=True)
+class PowerOfChoice:
+    """Of a few candidates those that lose most (Power-of-Choice)."""
+
+    variant: Literal["pow", "cpow", "rpow"] = "pow"
+    d: int | None = None
+    """Candidates; fewer than the cohort: as many as the cohort; none: three times the cohort."""
+    batch: int = 64
+    """cpow: samples that a candidate evaluates."""
+    reference: ClassVar[str] = (
+        "Cho et al., Towards Understanding Biased Client Selection in Federated Learning, AISTATS 2022"
+    )
+
+    def __post_init__(self) -> None:
+        if self.d is not None:
+            checks.at_least("d", self.d, 1)
+        checks.at_least("batch", self.batch, 1)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the view must hold."""
+        return () if self.variant == "rpow" else ("losses",)
+
+    def init(self, num_clients: int) -> None:
+        """No memory of its own: the ledger has it all."""
+
+    def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
+        """Draw candidates, rank them by loss."""
+        ids = view.available
+        wanted = 3 * view.cohort if self.d is None else max(self.d, view.cohort)
+        candidates = ids[successive(shares(view)[ids], wanted, rng)]
+        loss = self._losses(view, candidates)
+        cohort = lowest(candidates, -np.where(np.isnan(loss), -np.inf, loss), view.cohort, rng)
+        return cohort if len(candidates) == len(ids) else unknown(cohort.clients), state
+
+    def _losses(self, view: RoundView, candidates: Ids) -> FloatArray:
+        if self.variant == "rpow":
+            never = view.ledger.last_completed[candidates] == NEVER
+            return np.where(never, np.inf, view.ledger.loss[candidates])
+        if view.losses is None:
+            raise ConfigError(
+                f"power_of_choice:variant={self.variant} asks for the losses of the model as it is, and there are none"
+                " here; use variant=rpow, or give Coordinator.plan `losses`"
+            )
+        return view.losses(candidates, self.batch if self.variant == "cpow" else 0)

@@ -1,0 +1,89 @@
+"""The paper's surrogate in the model's step (Behfar and Mortier, Lemma 3 and Theorem 3): last updates, decayed.
+
+    eta_k = eta0 exp(-lam delta_k),   delta_k = rounds since k last completed one      |bias| <= eps sum of eta_k
+
+A stale row for each remembered client that has no fresh one and is not older than `max_age`; weighting `decayed_mean`,
+given the same eta0 and lam, makes eta_k its weight. Logged: the sum of eta_k over the rows added, and Lemma 3's bound.
+eps is given, or *measured* as the largest distance so far between a remembered update and the one that its client came
+back with. That is what the server can know: of those that stay away it is an estimate, and no bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from fedparity import checks
+from fedparity.ledger import Ledger
+from fedparity.rows import combine, dot
+from fedparity.surrogates.memory import Memory
+from fedparity.surrogates.shelf import GIGABYTE
+from fedparity.surrogates.stale import Kept
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
+
+CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
+
+
+@dataclass(slots=True)
+class Decaying:
+    """Everybody's last update, the sum of eta in this round, and the error measured so far."""
+
+    memory: Kept
+    eta_sum: float = 0.0
+    epsilon: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Decayed:
+    """Last updates of those that are missing, for weights that decay with age (Lemma 3, Theorem 3)."""
+
+    eta0: float = 1.0
+    lam: float = 0.5
+    max_age: int | None = 20
+    epsilon: float | None = None
+    """Bound on the distance between a stale and the true update; none: measured on those that come back."""
+    ram: int = GIGABYTE
+    """Bytes of updates held in memory; the rest lies in temporary files."""
+    memory: Memory = field(init=False, repr=False, compare=False, metadata={"settable": False})
+    reference: ClassVar[str] = CUP
+
+    def __post_init__(self) -> None:
+        checks.positive("eta0", self.eta0)
+        checks.positive("lam", self.lam)
+        if self.epsilon is not None:
+            checks.not_negative("epsilon", self.epsilon)
+        object.__setattr__(self, "memory", Memory(own="replace", max_age=self.max_age, ram=self.ram))
+
+    def init(self, num_clients: int) -> Decaying:
+        """Nobody was seen."""
+        return Decaying(self.memory.init(num_clients))
+
+    def stand_in(
+        self, state: Decaying, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
+    ) -> tuple[StandIn, Decaying]:
+        """No utility is credited; the sum of eta and the bound are those of the rows added."""
+        epsilon = state.epsilon if self.epsilon is None else self.epsilon
+        return StandIn(eta_sum=state.eta_sum, bias_bound=epsilon * state.eta_sum if state.eta_sum else 0.0), state
+
+    def complete(
+        self, state: Decaying, round: int, rows: Rows, params: Vector, ledger: Ledger
+    ) -> tuple[Rows, Decaying]:
+        """Stale rows for those without a fresh one; what came back is compared with what stood in for it."""
+        if self.epsilon is None:
+            for client, delta in zip(rows.clients.tolist(), rows.deltas, strict=True):
+                if client in state.memory.kept:
+                    apart = combine(np.array([1.0, -1.0]), (delta, state.memory.kept[client]), len(delta))
+                    state.epsilon = float(np.fmax(state.epsilon, math.sqrt(dot(apart, apart))))
+        found, state.memory = self.memory.complete(state.memory, round, rows, params, ledger)
+        ages = found.ages[found.ages > 0]
+        state.eta_sum = float((self.eta0 * np.exp(-self.lam * ages)).sum())
+        return found, state
+
+    def remember(self, state: Decaying, reports: Sequence[ClientReport], utility: FloatArray) -> Decaying:
+        """Keep this round's updates in place of earlier ones."""
+        state.memory = self.memory.remember(state.memory, reports, utility)
+        return state

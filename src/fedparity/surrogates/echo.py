@@ -1,0 +1,78 @@
+"""FedAWE's start points (Xiang et al., NeurIPS 2024): how far the model has moved since each participant received it.
+
+    complete: for each k in S_t a row x_k - w,    x_k = the last model that k received
+
+With local rule `received` a client trains from x_k, and its update is relative to w as everybody's is; weighting
+`fedawe` needs the difference. A round's model is sent back to those that took part in it, so x_k = w if k was here in
+the round before (no row: it would be zero), and also if k never was (the paper starts everybody from the first model,
+which a client that was never here cannot have received). Participants of one round share one vector; models beyond
+`ram` bytes lie in temporary files (see `shelf`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from fedparity import checks
+from fedparity.ledger import Ledger
+from fedparity.surrogates.shelf import GIGABYTE, Shelf
+from fedparity.surrogates.stale import Kept, with_stale
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
+
+
+@dataclass(slots=True)
+class Models:
+    """The model that each client last received, and who is to get the model that this round ends with."""
+
+    received: Kept
+    waiting: Ids | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """Rows that say how far the model has moved since each participant last received it (FedAWE)."""
+
+    ram: int = GIGABYTE
+    """Bytes of models held in memory; the rest lies in temporary files."""
+    shelf: Shelf = field(default_factory=Shelf, init=False, repr=False, compare=False, metadata={"settable": False})
+    reference: ClassVar[str] = "Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability"
+
+    def __post_init__(self) -> None:
+        checks.at_least("ram", self.ram, 0)
+
+    def init(self, num_clients: int) -> Models:
+        """Nobody received a model."""
+        return Models(Kept.empty(num_clients))
+
+    def stand_in(
+        self, state: Models, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
+    ) -> tuple[StandIn, Models]:
+        """No utility is credited."""
+        return StandIn(), state
+
+    def complete(self, state: Models, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Models]:
+        """A row x_k - w for each participant that was here before, but not in the round before."""
+        models = state.received.kept
+        if state.waiting is not None:  # what the round before ended with is what this one starts from
+            for client in state.waiting.tolist():
+                models.pop(client, None)
+                models[client] = params
+            state.waiting = None
+            self.shelf.settle(models, self.ram)
+        ages = round - ledger.last_completed[rows.clients].astype(np.int64)
+        back = np.array([k in models for k in rows.clients.tolist()], dtype=np.bool_) & (ages > 1)
+        clients = rows.clients[back]
+        moved = [models[k] - params for k in clients.tolist()]
+        return with_stale(rows, state.received, clients, moved, ages[back]), state
+
+    def remember(self, state: Models, reports: Sequence[ClientReport], utility: FloatArray) -> Models:
+        """These get the model that the round ended with, which the next one starts from."""
+        for report in reports:
+            state.received.sizes[report.client] = report.num_samples
+        clients = sorted(r.client for r in reports if r.delta is not None)
+        state.waiting = np.array(clients, dtype=np.int64) if clients else state.waiting
+        return state

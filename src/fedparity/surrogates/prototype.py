@@ -1,0 +1,102 @@
+"""Class prototypes (Behfar and Mortier): a head-only step on what a missing client's data last looked like.
+
+    grad = gradient of sum_c (n_c / n) CE(head(mean feature of label c), c) under the model as it is now
+    complete: for each missing client a stale row, -rate grad in the head's entries and 0 elsewhere; its size is n
+
+A client's report has the mean of each label's features before the last layer, and how many samples there are; for a
+missing one the server takes a step of the last layer alone. The head is the last part of the vector, the weights
+(labels x features, row by row) and then the biases; `tail` numbers may follow it (buffers of batch norm). Weighting
+`decayed_mean:by=size` gives a row eta times count. Memory: N C (F + 1) x 8 bytes; rows are zeros that take no memory
+until they are touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedparity import checks
+from fedparity.errors import ConfigError
+from fedparity.ledger import Ledger
+from fedparity.surrogates.stale import Kept, with_stale
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector, Want
+
+CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
+
+
+def head_gradient(
+    weight: NDArray[np.float64], bias: NDArray[np.float64], features: NDArray[np.float64], counts: FloatArray
+) -> NDArray[np.float64]:
+    """Gradient of the mean cross-entropy of a linear head on prototypes: weights row by row, then biases."""
+    logits = np.einsum("cf,kf->ck", features, weight) + bias
+    error = np.exp(logits - logits.max(axis=1, keepdims=True))
+    error /= error.sum(axis=1, keepdims=True)
+    error -= np.eye(len(counts))
+    error *= (counts / max(float(counts.sum()), 1.0))[:, None]
+    return np.concatenate([np.einsum("ck,cf->kf", error, features).ravel(), error.sum(axis=0)])
+
+
+@dataclass(frozen=True, slots=True)
+class Prototype:
+    """A step of the last layer on the class means that a missing client last sent."""
+
+    rate: float = 0.1
+    """Length of the step, as a learning rate."""
+    max_age: int | None = 20
+    tail: int = 0
+    """Numbers of the model that come after its last layer."""
+    wants: ClassVar[tuple[Want, ...]] = ("prototypes",)
+    reference: ClassVar[str] = CUP
+
+    def __post_init__(self) -> None:
+        checks.positive("rate", self.rate)
+        checks.at_least("tail", self.tail, 0)
+        if self.max_age is not None:
+            checks.at_least("max_age", self.max_age, 0)
+
+    def init(self, num_clients: int) -> Kept:
+        """Nobody sent prototypes."""
+        return Kept.empty(num_clients)
+
+    def stand_in(
+        self, state: Kept, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
+    ) -> tuple[StandIn, Kept]:
+        """No utility is credited."""
+        return StandIn(), state
+
+    def complete(self, state: Kept, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Kept]:
+        """A row for each client that sent prototypes and is missing."""
+        clients = np.setdiff1d(np.array(sorted(state.kept), dtype=np.int64), rows.clients)
+        ages = round - ledger.last_completed[clients].astype(np.int64)
+        used = np.ones(len(clients), dtype=np.bool_) if self.max_age is None else ages <= self.max_age
+        deltas = [self._step(params, state.kept[k]) for k in clients[used].tolist()]
+        return with_stale(rows, state, clients[used], deltas, ages[used]), state
+
+    def _step(self, params: Vector, kept: Vector) -> Vector:
+        labels, features = kept.shape[0], kept.shape[1] - 1
+        end = len(params) - self.tail
+        first = end - labels * (features + 1)
+        if first < 0:
+            raise ConfigError(
+                f"prototypes of {labels} x {features} numbers but the model has {len(params)}; lower tail"
+            )
+        head = params[first:end].astype(np.float64)
+        weight, bias = head[: labels * features].reshape(labels, features), head[labels * features :]
+        old = kept.astype(np.float64, copy=False)
+        row = np.zeros(len(params), params.dtype)
+        row[first:end] = -self.rate * head_gradient(weight, bias, old[:, :-1], old[:, -1])
+        return row
+
+    def remember(self, state: Kept, reports: Sequence[ClientReport], utility: FloatArray) -> Kept:
+        """Keep this round's prototypes in place of earlier ones."""
+        for report in reports:
+            if report.prototypes is not None:
+                found = np.column_stack([report.prototypes.features, report.prototypes.counts])
+                state.kept[report.client] = np.nan_to_num(found)
+                state.sizes[report.client] = float(found[:, -1].sum())
+                state.losses[report.client] = report.loss_before
+        return state

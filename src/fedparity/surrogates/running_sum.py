@@ -1,0 +1,71 @@
+"""The server side of FedLaAvg (Yan et al., arXiv 2002.07399): one vector, the sum of everybody's latest update.
+
+    s <- s + sum over S of d_k,      d_k = delta_k - k's last update, as the local rule `difference` sends it
+
+The row of s belongs to nobody: its client is -1, its age 1 (as it stood before this round). The fresh rows are the
+differences, so weighting `fedlaavg` (1/N each) steps along (1/N)(s + sum of d_k). Memory: D x 8 bytes at the server;
+each client keeps its own last update. Erasing a client cannot take its part out of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedparity.ledger import Ledger
+from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
+
+NOBODY = -1
+"""The client of a row that is not one client's."""
+
+
+@dataclass(slots=True)
+class Sum:
+    """The sum, under the number of nobody; empty before the first update."""
+
+    kept: dict[int, Vector]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSum:
+    """The sum of everybody's latest update, for clients that send differences (FedLaAvg)."""
+
+    reference: ClassVar[str] = "Yan et al., Federated Optimization under Intermittent Client Availability, 2023"
+
+    def init(self, num_clients: int) -> Sum:
+        """Nothing was sent."""
+        return Sum({})
+
+    def stand_in(
+        self, state: Sum, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
+    ) -> tuple[StandIn, Sum]:
+        """No utility is credited: only the model remembers."""
+        return StandIn(), state
+
+    def complete(self, state: Sum, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Sum]:
+        """One row for the sum as it was before this round."""
+        total = state.kept.get(NOBODY)
+        if total is None:
+            return rows, state
+        return Rows(
+            clients=np.concatenate([[NOBODY], rows.clients]),
+            deltas=[total, *rows.deltas],
+            ages=np.concatenate([[1], rows.ages]),
+            sizes=np.concatenate([[0.0], rows.sizes]),
+            losses=np.concatenate([[np.nan], rows.losses]),
+            probs=np.concatenate([[1.0], rows.probs]),
+        ), state
+
+    def remember(self, state: Sum, reports: Sequence[ClientReport], utility: FloatArray) -> Sum:
+        """Add this round's differences, in client order."""
+        deltas = [r.delta for r in sorted(reports, key=lambda r: r.client) if r.delta is not None]
+        if deltas:
+            total = np.zeros(len(deltas[0])) if NOBODY not in state.kept else state.kept[NOBODY].copy()
+            for delta in deltas:
+                total += delta
+            total.setflags(write=False)
+            state.kept[NOBODY] = total
+        return state

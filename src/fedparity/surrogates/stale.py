@@ -1,0 +1,41 @@
+"""What surrogates that add rows share: what is kept of each client, and rows put into order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedparity.types import FloatArray, Ids, Rows, Vector
+
+
+@dataclass(slots=True)
+class Kept:
+    """A vector of every client seen, replaced and never changed, and what its report said."""
+
+    kept: dict[int, Vector]
+    sizes: FloatArray
+    losses: FloatArray
+
+    @classmethod
+    def empty(cls, num_clients: int) -> Kept:
+        """Nobody was seen."""
+        return cls({}, np.zeros(num_clients), np.full(num_clients, np.nan))
+
+
+def with_stale(rows: Rows, state: Kept, clients: Ids, deltas: Sequence[Vector], ages: Ids) -> Rows:
+    """Rows in client order, a fresh one before a stale one; a stale row's inclusion probability counts as 1."""
+    if not len(clients):
+        return rows
+    ids, age = np.concatenate([rows.clients, clients]), np.concatenate([rows.ages, ages])
+    order = np.lexsort((age, ids))
+    everything = [*rows.deltas, *deltas]
+    return Rows(
+        clients=ids[order],
+        deltas=[everything[i] for i in order],
+        ages=age[order],
+        sizes=np.concatenate([rows.sizes, state.sizes[clients]])[order],
+        losses=np.concatenate([rows.losses, state.losses[clients]])[order],
+        probs=np.concatenate([rows.probs, np.ones(len(clients))])[order],
+    )

@@ -1,0 +1,70 @@
+"""F3AST's weights (Ribero, Vikalo, de Veciana, IEEE JSTSP 2023): objective weight over the learned rate of taking part.
+
+    r_k <- (1 - beta) r_k + beta 1[k in S_t];     w <- w + sum over S of (p_k / r_k) delta_k      with the updated r
+
+Its selection (largest p_k^2 / r_k^2 among the available) is a scheduler's business. The released code divides the sum
+by M once more and starts from r = p, which sums to 1: as r grows to its true sum M, the step shrinks by up to M. `code`
+does both; otherwise r starts from m p, with m the size of the first round that had anybody, so that the first steps are
+means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedparity import checks
+from fedparity.errors import ConfigError
+from fedparity.ledger import Ledger
+from fedparity.types import FloatArray, Rows
+
+
+@dataclass(slots=True)
+class Rates:
+    """r_k, and whether anybody has taken part."""
+
+    r: FloatArray
+    started: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class F3ast:
+    """An update counts its objective weight over how often its client takes part, learned (F3AST)."""
+
+    beta: float = 0.001
+    code: bool = False
+    """As the released code: divided by the number of participants once more, r starting from p."""
+    p: tuple[float, ...] | None = None
+    """Objective weights, one a client, summing to 1; none: equal ones."""
+    reference: ClassVar[str] = "Ribero et al., Federated Learning under Intermittent Client Availability, JSTSP 2023"
+
+    def __post_init__(self) -> None:
+        checks.between("beta", self.beta, 1e-9, 1)
+        for value in self.p or ():
+            checks.positive("p", value)
+
+    def init(self, num_clients: int) -> Rates:
+        """R as it starts in the code."""
+        return Rates(self._objective(num_clients))
+
+    def _objective(self, num_clients: int) -> FloatArray:
+        if self.p is None:
+            return np.full(num_clients, 1 / num_clients)
+        if len(self.p) != num_clients:
+            raise ConfigError(f"p has {len(self.p)} numbers but there are {num_clients} clients; give one a client")
+        return np.array(self.p, dtype=np.float64)
+
+    def weigh(self, state: Rates, rows: Rows, ledger: Ledger) -> tuple[FloatArray, Rates]:
+        """p/r of those that are here; a stale row counts nothing."""
+        fresh = rows.ages == 0
+        m = int(fresh.sum())
+        p = self._objective(ledger.num_clients)
+        if m and not state.started:
+            state.started = True
+            state.r = state.r if self.code else np.minimum(m * p, 1.0)
+        state.r = (1 - self.beta) * state.r
+        state.r[rows.clients[fresh]] += self.beta
+        weights = np.where(fresh, p[rows.clients] / state.r[rows.clients], 0.0)
+        return weights / max(1, m) if self.code else weights, state

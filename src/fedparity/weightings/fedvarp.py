@@ -1,0 +1,40 @@
+"""FedVARP (Jhunjhunwala, Sharma, Nagarkatti, Joshi, UAI 2022): remembered updates as control variates (SAGA).
+
+    v = (1/N) sum_j y_j + (1/m) sum_{k in S} (delta_k - y_k),   w <- w + v,   then y_k <- delta_k for k in S
+
+Unbiased for *uniform* sampling only; under unequal availability use `fedstale`. A round in which nobody came steps
+along the memory, as the equation says; IBM/fedau's code makes no step then (`empty = "stay"`). Goes with surrogate
+`memory:own=keep`. We changed nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedparity.ledger import Ledger
+from fedparity.types import FloatArray, Rows
+from fedparity.weightings.ages import fresh_and_doubled
+
+
+@dataclass(frozen=True, slots=True)
+class FedVarp:
+    """The mean of all remembered updates, corrected by what is new (FedVARP)."""
+
+    empty: Literal["memory", "stay"] = "memory"
+    """What a round in which nobody came does."""
+    reference: ClassVar[str] = "Jhunjhunwala et al., FedVARP: Tackling the Variance Due to Partial Client Participation"
+
+    def init(self, num_clients: int) -> None:
+        """No memory of its own."""
+
+    def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
+        """1/m for what is fresh; 1/N for what is remembered, less 1/m for those that are here."""
+        fresh, doubled = fresh_and_doubled(rows)
+        m = int(fresh.sum())
+        if not m and self.empty == "stay":
+            return np.zeros(len(fresh)), state
+        share = 1 / max(1, m)
+        return np.where(fresh, share, 1 / ledger.num_clients - share * doubled), state

@@ -1,0 +1,38 @@
+"""MIFA (Gu, Huang, Zhang, Huang, NeurIPS 2021): the mean of everybody's latest update, also when nobody came.
+
+    w <- w + (1/N) sum_k y_k,    y_k = the latest update of k, 0 before the first            over = "all"
+    w <- w + mean of y_k over the clients seen so far                                        over = "seen"
+
+Papers and code mix the two denominators; zero entries of clients never seen shrink the early steps. Updates are used as
+they came, not divided by their learning rate: let the local rate decay with `local_rate`, as IBM/fedau and FedAWE do.
+Goes with surrogate `memory:own=replace`; with own=keep the older of a client's two rows counts nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedparity.ledger import Ledger
+from fedparity.types import FloatArray, Rows
+from fedparity.weightings.ages import fresh_and_doubled
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMean:
+    """The mean of everybody's latest update, fresh or not (MIFA)."""
+
+    over: Literal["all", "seen"] = "all"
+    """Divide by all clients, or by those with an update."""
+    reference: ClassVar[str] = "Gu et al., Fast Federated Learning in the Presence of Arbitrary Device Unavailability"
+
+    def init(self, num_clients: int) -> None:
+        """No memory of its own."""
+
+    def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
+        """1 / N, or 1 / the number of clients with a row."""
+        _, doubled = fresh_and_doubled(rows)
+        count = ledger.num_clients if self.over == "all" else max(1, int((~doubled).sum()))
+        return np.where(doubled, 0.0, 1 / count), state

@@ -1,0 +1,135 @@
+"""The harness that times training rounds, with contenders that do nothing: no time is asserted."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TRAINING = Path(__file__).parents[2] / "benchmarks/training"
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("bench_race", TRAINING / "race.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+race = load()
+
+FAKE = f"""
+import sys, time
+sys.path.insert(0, {str(TRAINING)!r})
+import protocol
+
+name, log, second = sys.argv[1:]
+clock = iter([t for round in range(99) for t in (0.0, float(second) * max(round, 1))])
+time.perf_counter = lambda: next(clock)  # round n takes n times `second` seconds
+
+def once():
+    print("noise that is not the protocol's")
+    with open(log, "a") as file:
+        file.write(name)
+
+protocol.serve(once, contender=name)
+"""
+
+DYING = """
+import sys
+print('{"ready": {}}', flush=True)
+sys.stdin.readline()
+sys.exit("the disk is full")
+"""
+
+
+@pytest.fixture
+def fake(tmp_path):
+    script, log = tmp_path / "fake.py", tmp_path / "log"
+    script.write_text(FAKE)
+    log.touch()
+    return lambda name, second=1.0: [sys.executable, str(script), name, str(log), str(second)]
+
+
+def script(tmp_path, text):
+    path = tmp_path / "other.py"
+    path.write_text(text)
+    return [sys.executable, str(path)]
+
+
+def test_contenders_take_turns_after_their_warm_up(fake, tmp_path):
+    race.race("a", {"A": fake("A"), "B": fake("B")}, 2)
+    assert (tmp_path / "log").read_text() == "AB" + "AB" * 3  # a warm-up each, one turn dropped, two measured
+
+
+def test_records_hold_the_median_the_spread_and_the_ratio_to_the_bare_loop(fake):
+    found = race.race("a", {"slow": fake("s", 2.0), "bare": fake("b", 1.0)}, 3)
+    common = {
+        "benchmark": "training round",
+        "workload": "a",
+        "n": 3,
+        "spread": 2.0,
+    }  # rounds 2, 3, 4: the first is dropped
+    assert found == [
+        {**common, "contender": "slow", "ratio": 2.0, "median_s": 6.0},
+        {**common, "contender": "bare", "ratio": 1.0, "median_s": 3.0},
+    ]
+
+
+def test_the_first_contender_is_the_yardstick_where_clients_are_tested(fake):
+    found = race.race("e", {"slow": fake("s", 2.0), "bare": fake("b", 1.0)}, 1)
+    assert [record["ratio"] for record in found] == [1.0, 0.5]
+
+
+def test_a_contender_that_dies_is_named_with_its_last_errors(fake, tmp_path):
+    with pytest.raises(race.ContenderError, match=r"(?s)'broken' ended with code 1.*the disk is full"):
+        race.race("a", {"bare": fake("b"), "broken": script(tmp_path, DYING)}, 1)
+
+
+def test_a_contender_that_never_gets_ready_is_named(tmp_path):
+    with pytest.raises(race.ContenderError, match=r"(?s)'broken' ended with code 1.*ImportError: no peer"):
+        race.race("a", {"broken": script(tmp_path, "raise ImportError('no peer')")}, 1)
+
+
+def test_a_contender_that_says_something_else_is_named(tmp_path):
+    with pytest.raises(race.ContenderError, match="'chatty' said 'hello' instead of 'ready'"):
+        race.race("a", {"chatty": script(tmp_path, "print('hello')")}, 1)
+
+
+def test_a_contender_without_its_environment_is_skipped_and_said_to_be(fake, tmp_path, capsys):
+    python, lost = str(tmp_path / "flower/bin/python"), str(tmp_path / "lost.py")
+    found = race.race("a", {"flower": [python, "x.py"], "lost": [sys.executable, lost], "bare": fake("b")}, 1)
+    assert [record["contender"] for record in found] == ["bare"]
+    said = capsys.readouterr().err
+    assert f"skipped flower: no {python}" in said
+    assert f"skipped lost: no {lost}" in said
+
+
+def test_nobody_present_gives_no_records(tmp_path):
+    assert race.race("a", {"flower": [str(tmp_path / "python"), "x.py"]}, 1) == []
+
+
+def test_peers_are_looked_for_where_the_environment_says(monkeypatch):
+    monkeypatch.delenv("FEDPARITY_PEERS", raising=False)
+    assert race.commands("a")["pfl"][0] == str(race.ROOT / ".venv-pfl/bin/python")
+    monkeypatch.setenv("FEDPARITY_PEERS", "/tmp/peers")
+    assert race.commands("a")["flower"][0] == "/tmp/peers/flower/bin/python"
+    assert race.commands("e")["flower-one-pass"][-2:] == ["e", "--one-pass"]
+
+
+def test_an_unknown_contender_is_refused():
+    command = [sys.executable, str(TRAINING / "race.py"), "--workload", "a", "--contenders", "bear"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "unknown contender 'bear' for workload a; known: bare, fedparity, flower, pfl" in done.stderr
+
+
+def test_the_table_and_json_hold_every_record(fake, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(race, "commands", lambda _: {"bare": fake("b", 0.5)})
+    out = tmp_path / "records.json"
+    monkeypatch.setattr(sys, "argv", ["race.py", "--workload", "a", "--rounds", "1", "--json", str(out)])
+    race.main()
+    assert "| a | bare | 1.00 | 1.000 s | 1.0 | 1 |" in capsys.readouterr().out
+    assert [record["contender"] for record in json.loads(out.read_text())] == ["bare"]

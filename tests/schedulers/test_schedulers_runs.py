@@ -1,0 +1,301 @@
+"""Every scheduler through the coordinator: thin and empty rounds, clients that fail, no losses, large populations."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fedparity import (
+    AVAILABILITY,
+    SCHEDULERS,
+    ClientReport,
+    ConfigError,
+    Coordinator,
+    Evals,
+    InProcess,
+    Intermittent,
+    Journal,
+    Ledger,
+    RollCall,
+    Trace,
+    run,
+    run_side_by_side,
+    stream,
+)
+from fedparity.protocols import Feedback, Learner
+from fedparity.tasks import Logistic, Quadratic
+from fedparity.types import RoundView
+
+N = 10
+NAMES = [name for name in SCHEDULERS if name != "fixed"]
+VARIANTS = [
+    *NAMES,
+    "fairfedcs:queue=share,offline=freeze",
+    "power_of_choice:variant=cpow",
+    "power_of_choice:variant=rpow",
+    "fedgs:alpha=0",
+    "with_quota:inner=fairfedcs,window=5",
+    "with_floor:inner=power_of_choice",
+    "with_label_coverage:inner=oort",
+]
+
+
+class Validating(InProcess):
+    """A task of which the server holds some data: the first client's."""
+
+    @property
+    def validate(self):
+        return lambda params: float(self.task.evaluate(params, np.array([0])).loss[0])
+
+
+def labels_of(task):
+    if isinstance(task, Logistic):
+        return np.stack([np.bincount(y, minlength=task.classes) for y in task.y])
+    return np.arange(N * 3).reshape(N, 3) % 4
+
+
+@pytest.mark.parametrize("task", [Quadratic.random(N), Logistic.synthetic(N)], ids=["quadratic", "logistic"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_twenty_rounds_with_empty_ones_and_failures(name, task):
+    online = stream(3, "online").random((20, N)) < np.linspace(0.1, 0.9, N)
+    online[[0, 7, 8]] = False
+    trace = Trace.from_matrix(online).with_dropout(0.3, stream(0, "drop"))
+    engine = Intermittent(Validating(task), trace)
+    coordinator = Coordinator(3, seed=2, scheduler=SCHEDULERS.build(name), labels=labels_of(task), over_select=0.4)
+    first, kept, journal = task.init(stream(0, "init")), [], Journal(keep=False)
+
+    def after(_name, record, state):
+        if record.round == 10:
+            kept.append(state.copy())
+
+    whole = run_side_by_side(
+        {"": coordinator}, engine, 20, num_clients=N, params=first, observers=[journal], after=after
+    )[""]
+    resumed = run(coordinator, engine, 20, state=kept[0])
+    assert resumed.params.tobytes() == whole.params.tobytes()
+    assert resumed.ledger == whole.ledger
+    assert whole.ledger.selected.sum() > 30
+    assert whole.ledger.failed.sum() > 0
+    assert np.isfinite(whole.params).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_roll_call_knows_no_losses_and_no_labels(name):
+    """Losses that are NaN are losses not known: nothing breaks; labels that are missing are said to be missing."""
+    trace = AVAILABILITY.build("bernoulli").draw(N, 12, 0)
+    coordinator = Coordinator(3, scheduler=SCHEDULERS.build(name))
+    if "labels" in getattr(coordinator.scheduler, "needs", ()):
+        with pytest.raises(ConfigError, match="give Coordinator `labels`"):
+            run(coordinator, Intermittent(RollCall(N), trace), 12, num_clients=N)
+        return
+    ledger = run(coordinator, Intermittent(RollCall(N), trace), 12, num_clients=N).ledger
+    # A thin round leaves slots empty, as does a quota and a draw from everybody.
+    assert ledger.selected.sum() > 12 or name == "population"
+
+
+@pytest.mark.parametrize("name", ["fairfedcs", "oort", "power_of_choice", "fedgs", "with_quota:inner=oort"])
+def test_on_the_command_line(name):
+    words = [
+        "schedule",
+        "--scheduler",
+        name,
+        "--clients",
+        "12",
+        "--rounds",
+        "8",
+        "--cohort",
+        "3",
+        "--draws",
+        "2",
+        "--json",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "from fedparity.cli import main; main()", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if name == "fedgs":
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "use alpha=0" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["scheduler"] == name
+
+
+def test_power_of_choice_without_losses_says_what_to_do():
+    view = RoundView(0, None, 2, np.arange(4), np.ones(4), None, Ledger.empty(4))
+    for variant in ("pow", "cpow"):
+        with pytest.raises(ConfigError, match="use variant=rpow, or give"):
+            SCHEDULERS.build(f"power_of_choice:variant={variant}").select(None, view, stream(0, "x"))
+    SCHEDULERS.build("power_of_choice:variant=rpow").select(None, view, stream(0, "x"))
+
+
+def test_power_of_choice_asks_for_as_many_samples_as_its_variant_needs():
+    asked = []
+    view = RoundView(
+        0, None, 1, np.arange(6), np.ones(6), None, Ledger.empty(6),
+        losses=lambda ids, samples: asked.append((len(ids), samples)) or np.zeros(len(ids)),
+    )  # fmt: skip
+    for text in ("power_of_choice", "power_of_choice:variant=cpow,batch=7,d=2", "power_of_choice:d=99"):
+        SCHEDULERS.build(text).select(None, view, stream(0, "x"))
+    assert asked == [(3, 0), (2, 7), (6, 0)]
+
+
+def test_a_loss_not_known_ranks_last_and_a_client_never_seen_first():
+    ledger = Ledger.empty(4)
+    ledger.last_completed[:] = [3, 3, 3, -1]
+    ledger.loss[:] = [1.0, np.nan, 2.0, np.nan]
+    rule = SCHEDULERS.build("power_of_choice:variant=rpow,d=4")
+    order = []
+    for cohort in range(1, 5):
+        view = RoundView(4, None, cohort, np.arange(4), np.ones(4), None, ledger)
+        chosen = rule.select(None, view, stream(0, "x"))[0].clients.tolist()
+        order += [k for k in chosen if k not in order]
+    assert order == [3, 2, 0, 1]
+
+
+def test_fairfedcs_tells_help_from_harm():
+    """The server wants 1: whoever pulls away from it loses reputation; without server data nobody does."""
+    rule = SCHEDULERS.build("fairfedcs")
+    reports = [ClientReport(0, np.array([1.0])), ClientReport(2, np.array([-1.0]))]
+    for count, limit in ((2, "exact"), (12, "sampled")):
+        given = reports + [ClientReport(k, np.array([1.0])) for k in range(3, 1 + count)]
+        feedback = Feedback(0, np.zeros(1), given, Ledger.empty(20), lambda w: float((w[0] - 1) ** 2))
+        state = rule.learn(rule.init(20), feedback)
+        assert (state.harmed[2], state.helped[2], state.helped[0]) == (2, 1, 2), limit
+    unknown = rule.learn(rule.init(20), Feedback(0, np.zeros(1), reports, Ledger.empty(20), None))
+    assert (unknown.helped[[0, 2]] == 2).all()
+
+
+def test_fairfedcs_queue_of_the_absent():
+    for offline, waiting in (("grow", 3 * 0.25 * 0.5), ("freeze", 0.0)):
+        rule = SCHEDULERS.build(f"fairfedcs:offline={offline}")
+        state = rule.init(4)
+        for t in range(3):
+            view = RoundView(t, None, 1, np.arange(3), np.ones(3), None, Ledger.empty(4))
+            _, state = rule.select(state, view, stream(0, "x", t))
+        assert state.queue[3] == pytest.approx(waiting)
+
+
+def test_oort_goes_from_exploring_to_the_lossy():
+    """With nothing left to explore, the clients that lose most get most."""
+    rng, rule = np.random.default_rng(0), SCHEDULERS.build("oort:blacklist=none")
+    state, ledger, counts = rule.init(20), Ledger.empty(20), np.zeros(20)
+    for t in range(150):
+        view = RoundView(t, None, 4, np.arange(20), np.ones(20), None, ledger)
+        cohort, state = rule.select(state, view, stream(0, "x", t))
+        ledger.last_completed[cohort.clients] = t
+        counts[cohort.clients] += 1
+        reports = [ClientReport(int(k), np.zeros(1), loss_rms=1.0 + int(k) + rng.random()) for k in cohort.clients]
+        state = rule.learn(state, Feedback(t, np.zeros(1), reports, ledger, None))
+    assert state.exploration == pytest.approx(0.2)
+    assert counts.min() > 0
+    assert counts[15:].mean() > 2 * counts[:15].mean()
+
+
+def test_oort_avoids_the_slow():
+    rule, ledger = SCHEDULERS.build("oort:exploration=0,threshold=50,cutoff=0"), Ledger.empty(10)
+    ledger.last_completed[:] = 0
+    reports = [ClientReport(k, np.zeros(1), loss_rms=1.0, duration=1.0 + 9 * (k >= 5)) for k in range(10)]
+    state = rule.learn(rule.init(10), Feedback(0, np.zeros(1), reports, ledger, None))
+    state.threshold = 40
+    hits = np.zeros(10)
+    for i in range(300):
+        view = RoundView(1, None, 2, np.arange(10), np.ones(10), None, ledger)
+        hits[rule.select(state, view, stream(i, "x"))[0].clients] += 1
+    assert hits[5:].sum() < 0.1 * hits.sum()
+
+
+def test_refl_asks_who_will_not_be_back():
+    view = RoundView(
+        0, None, 1, np.arange(3), np.array([0.1, 0.5, 0.9]), None, Ledger.empty(3),
+        expected=lambda rounds: np.array([2.0, 1.0, 0.5]) * rounds,
+    )  # fmt: skip
+    assert SCHEDULERS.build("refl").select(None, view, stream(0, "x"))[0].clients.tolist() == [2]
+
+
+def test_oldest_first_starts_with_those_never_asked():
+    ledger = Ledger.empty(4)
+    ledger.last_selected[:] = [5, -1, 2, 7]
+    rule = SCHEDULERS.build("oldest_first")
+    for cohort, expected in ((1, [1]), (2, [1, 2]), (3, [0, 1, 2])):
+        view = RoundView(8, None, cohort, np.arange(4), np.ones(4), None, ledger)
+        assert rule.select(None, view, stream(0, "x"))[0].clients.tolist() == expected
+
+
+def test_both_debts_of_the_authors_choose_alike_and_the_third_does_not():
+    online = stream(1, "online").random((60, N)) < np.linspace(0.1, 0.9, N)
+
+    def chosen(due):
+        coordinator = Coordinator(3, scheduler=SCHEDULERS.build(f"deficit:due={due}"))
+        trace = Trace.from_matrix(online)
+        return run(coordinator, Intermittent(RollCall(N), trace), 60, num_clients=N).ledger.selected.tolist()
+
+    assert chosen("share") == chosen("missed")
+    assert chosen("share") != chosen("opportunity")
+
+
+def test_fedgs_prefers_different_labels_among_equals():
+    labels = np.repeat(1 - np.eye(3, dtype=np.int64), 3, axis=0)
+    rule = SCHEDULERS.build("fedgs:alpha=1")
+    for i in range(20):
+        view = RoundView(0, None, 3, np.arange(9), np.ones(9), None, Ledger.empty(9), labels=labels)
+        chosen = rule.select(None, view, stream(i, "x"))[0].clients
+        assert sorted(chosen // 3) == [0, 1, 2]
+
+
+def test_fedgs_says_when_there_are_too_many():
+    with pytest.raises(ConfigError, match="takes at most 4000 clients, not 5000; use alpha=0"):
+        SCHEDULERS.build("fedgs").init(5000)
+    SCHEDULERS.build("fedgs:alpha=0").init(5000)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "fedgs"])
+def test_a_hundred_thousand_clients(name):
+    """A large population fits: nothing is quadratic in clients."""
+    many, scheduler = 100_000, SCHEDULERS.build(name)
+    rng, ledger = stream(0, "many"), Ledger.empty(many)
+    labels = np.ones((many, 4), np.int64)
+    labels[rng.random(many) < 0.9, 1:] = 0
+    state = scheduler.init(many)
+    for t in range(3):
+        ids = np.flatnonzero(rng.random(many) < 0.3)
+        pi = np.full(len(ids), 0.3)
+        view = RoundView(
+            t, 10, 100, ids, pi, pi * 10, ledger, labels=labels,
+            losses=lambda clients, _: clients / many, expected=lambda rounds, pi=pi: pi * rounds,
+        )  # fmt: skip
+        cohort, state = scheduler.select(state, view, stream(0, "select", t))
+        ledger.selected[cohort.clients] += 1
+        ledger.last_completed[cohort.clients] = t
+        if isinstance(scheduler, Learner):
+            reports = [ClientReport(int(k), np.zeros(1), loss_rms=1.0) for k in cohort.clients]
+            state = scheduler.learn(state, Feedback(t, np.zeros(1), reports, ledger, None))
+        assert name in ("population", "with_quota", "parity_deployment") or len(cohort.clients) == 100
+
+
+class Diverged:
+    """An engine whose model has no finite loss."""
+
+    def available(self, round):
+        return np.arange(N)
+
+    def train(self, plan):
+        return [ClientReport(int(k), np.ones(1), loss_rms=np.nan) for k in plan.cohort.clients]
+
+    def evaluate(self, params, clients, measure="both"):
+        return Evals(clients, np.full(len(clients), np.inf), np.full(len(clients), np.nan))
+
+    def validate(self, params):
+        return float("inf")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_that_diverged_is_no_reason_to_stop(name):
+    coordinator = Coordinator(3, scheduler=SCHEDULERS.build(name), labels=np.eye(N, dtype=np.int64))
+    ledger = run(coordinator, Diverged(), 6, num_clients=N, params=np.zeros(1)).ledger
+    assert ledger.completed.sum() == (18 if name not in ("population", "with_quota") else ledger.selected.sum())
