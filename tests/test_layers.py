@@ -11,7 +11,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 BASE = (
     "errors", "checks", "rng", "types", "ledger", "trace", "table", "protocols", "files", "journal", "rows",
-    "schedules", "local", "shapley",
+    "schedules", "local", "shapley", "shelf",
 )  # fmt: skip
 WHO = (
     "availability", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks", "data", "servers",

@@ -1,8 +1,8 @@
 """pfl-research, as its users write it: FederatedAveraging over a PyTorchModel in the simulated backend.
 
 pfl owns the loop, so a callback waits for our `go`. On workload (e) pfl tests the validation users at the beginning of
-an iteration, with the model the iteration before made, and the cohort before and after its training: it offers no other
-way. A round still holds one cohort's training and one test of every user.
+an iteration, with the model the iteration before made, and the cohort before and after its training: that is how its
+own evaluation works. A round still holds one cohort's training and one test of every user.
 """
 
 from __future__ import annotations

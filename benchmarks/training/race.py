@@ -24,6 +24,7 @@ from typing import Self, TypedDict
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+BUSY = 2.0
 PATIENCE = 30.0
 """Seconds a contender has to end by itself: Ray takes a few."""
 
@@ -188,6 +189,8 @@ def main() -> None:
         parser.error(f"--rounds {given.rounds}: at least 1")
     records = race(given.workload, {name: known[name] for name in names}, given.rounds)
     print(table(records))
+    if any(record["spread"] > BUSY for record in records):
+        print(f"a spread above {BUSY}: the machine was busy, do not use these ratios", file=sys.stderr)
     if given.json:
         given.json.write_text(json.dumps(records, indent=1) + "\n")
 

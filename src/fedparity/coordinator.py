@@ -42,6 +42,7 @@ from fedparity.rows import combine
 from fedparity.schedulers import Parity
 from fedparity.schedules import Constant, Schedule
 from fedparity.servers import Sgd
+from fedparity.shelf import GIGABYTE, Shelf
 from fedparity.surrogates import NoSurrogate
 from fedparity.trace import Trace
 from fedparity.types import (
@@ -117,12 +118,16 @@ class Coordinator:
     """Ask this share more than `cohort`, for the dropouts; every report that comes is used."""
     min_reports: int = 1
     """With fewer usable reports the round is abandoned: the model stays and nobody is credited."""
+    client_ram: int = GIGABYTE
+    """Bytes of what clients keep of their own that are held in memory; the rest lies in temporary files."""
     labels: NDArray[np.int64] | None = None
     """Clients x labels: samples of each label that every client has said it holds, for rules that cover labels."""
+    shelf: Shelf = field(default_factory=Shelf, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.at_least("cohort", self.cohort, 1)
         checks.between("mixing", self.mixing, 0, 1)
+        checks.at_least("client_ram", self.client_ram, 0)
         if self.mixing < 1 and self.local.keeps:
             raise ConfigError(
                 f"mixing={self.mixing} but the local rule {type(self.local).__name__} keeps something of its own;"
@@ -299,6 +304,8 @@ class Coordinator:
             kept = self._keep(plan, report, state.params)
             if kept is not None:
                 state.client_models[report.client] = kept
+        if state.client_models:
+            self.shelf.settle(state.client_models, self.client_ram)
         return rows, weights
 
     def _keep(self, plan: RoundPlan, report: ClientReport, result: Vector) -> Vector | None:

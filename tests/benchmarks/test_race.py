@@ -133,3 +133,11 @@ def test_the_table_and_json_hold_every_record(fake, monkeypatch, tmp_path, capsy
     race.main()
     assert "| a | bare | 1.00 | 1.000 s | 1.0 | 1 |" in capsys.readouterr().out
     assert [record["contender"] for record in json.loads(out.read_text())] == ["bare"]
+
+
+@pytest.mark.parametrize(("rounds", "warned"), [(2, False), (4, True)])
+def test_a_busy_machine_is_said_to_be(fake, monkeypatch, capsys, rounds, warned):
+    monkeypatch.setattr(race, "commands", lambda _: {"bare": fake("b")})  # the spread is (rounds + 1) / 2
+    monkeypatch.setattr(sys, "argv", ["race.py", "--workload", "a", "--rounds", str(rounds)])
+    race.main()
+    assert ("the machine was busy" in capsys.readouterr().err) == warned

@@ -11,6 +11,7 @@ from fedparity import ClientReport, Coordinator, Evals, RoundError, stream
 from fedparity.coordinator import AT_ODDS, NO_REPLY
 from fedparity.errors import ConfigError
 from fedparity.journal import to_json
+from fedparity.rows import mapping_of
 from fedparity.schedulers import Fixed, Uniform
 from fedparity.servers import Sgd
 from fedparity.surrogates import UtilitySurrogate
@@ -312,3 +313,16 @@ def test_the_first_model_is_copied():
     state = a_coordinator().init(N, params)
     params += 1
     assert state.params.tolist() == [0] * D
+
+
+def test_clients_models_beyond_the_limit_lie_in_files_and_change_nothing():
+    states = []
+    for ram in (10**9, 2 * D * 8):
+        coordinator = a_coordinator(mixing=0.5, scheduler=Uniform(), client_ram=ram)
+        states.append(after(lambda ids: [a_report(k) for k in ids], coordinator)[2])
+    assert sum(mapping_of(v) is None for v in states[1].client_models.values()) == 2
+    assert len(states[0].client_models) > 3
+    assert states[0].params.tobytes() == states[1].params.tobytes()
+    assert {k: v.tobytes() for k, v in states[0].client_models.items()} == {
+        k: v.tobytes() for k, v in states[1].client_models.items()
+    }

@@ -27,8 +27,8 @@ from fedparity.local import LOCALS
 from fedparity.metrics.participation import influence
 from fedparity.rows import combine, gram, let_go, mapping_of
 from fedparity.schedulers import Fixed
+from fedparity.shelf import Shelf, as_float32
 from fedparity.surrogates.prototype import head_gradient
-from fedparity.surrogates.shelf import Shelf, as_float32
 from fedparity.tasks import Quadratic
 from fedparity.types import Prototypes
 

@@ -20,8 +20,8 @@ import numpy as np
 from fedparity import checks
 from fedparity.ledger import Ledger
 from fedparity.rows import combine, dot
+from fedparity.shelf import GIGABYTE
 from fedparity.surrogates.memory import Memory
-from fedparity.surrogates.shelf import GIGABYTE
 from fedparity.surrogates.stale import Kept
 from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 

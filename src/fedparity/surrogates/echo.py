@@ -19,7 +19,7 @@ import numpy as np
 
 from fedparity import checks
 from fedparity.ledger import Ledger
-from fedparity.surrogates.shelf import GIGABYTE, Shelf
+from fedparity.shelf import GIGABYTE, Shelf
 from fedparity.surrogates.stale import Kept, with_stale
 from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from fedparity import checks
 from fedparity.ledger import Ledger
-from fedparity.surrogates.shelf import GIGABYTE, Shelf
+from fedparity.shelf import GIGABYTE, Shelf
 from fedparity.surrogates.stale import Kept, with_stale
 from fedparity.types import NO_FLOATS, NO_IDS, ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 
