@@ -245,7 +245,9 @@ def test_bad_input_is_one_line_and_exit_code_2(fedparity, tmp_path, name):
         (["shedule"], "No such command 'shedule'; did you mean 'schedule'?"),
         (["list", "unifom"], "unknown table or name 'unifom'; did you mean 'uniform'?"),
         (["list", "zzzz"], "unknown table or name 'zzzz'; known:"),
-        (["list", "a", "b"], "unexpected extra argument"),
+        (["list", "methds", "parity"], "unknown table 'methds'; did you mean 'methods'?"),
+        (["list", "methods", "parit"], "methods: unknown name 'parit'; did you mean 'parity'?"),
+        (["list", "a", "b", "c"], "unexpected extra argument"),
         (["--nope"], "No such option '--nope'"),
     ],
 )

@@ -22,6 +22,7 @@ NOT_RUN = "# not run here"
 SMALLER = {
     "demo": ["--set", "rounds=2", "--set", "seeds=1"],
     "run": ["--set", "rounds=2", "--set", "seeds=1", "--set", "task.dataset=logistic"],
+    "compare --methods": ["--rounds", "2", "--seeds", "2", "--set", "task.dataset=logistic"],
 }
 """Options added to a command that would take minutes as it is shown."""
 AT_MOST = {"--rounds": 20, "--clients": 50, "--cohort": 5, "--draws": 2}
@@ -102,7 +103,8 @@ def made_small(words):
         given = [option for option in AT_MOST if option not in rest]
         files = any(Path(word).suffix in {".csv", ".gz"} for word in rest)
         return [command, *small, *([] if files else [x for o in given for x in (o, str(AT_MOST[o]))])]
-    return [*words, *SMALLER.get(command, [])]
+    made = command == "compare" and "--methods" in rest  # finished runs are compared as they are
+    return [*words, *SMALLER.get("compare --methods" if made else command, [])]
 
 
 @functools.cache

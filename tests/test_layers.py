@@ -24,8 +24,8 @@ LAYERS = (
     ("loop",),
     ("engines", "store"),
     ("experiment",),
-    ("report", "show", "catalogue"),
-    ("cli_data", "cli_trace", "cli_tune"),
+    ("report", "show", "citations", "catalogue"),
+    ("cli_compare", "cli_data", "cli_trace", "cli_tune"),
     ("__init__", "cli"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

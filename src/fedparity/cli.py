@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import click
 import typer
 
+from fedparity.cli_compare import cite_command, compare_command
 from fedparity.cli_data import data_app
 from fedparity.cli_trace import trace_app
 from fedparity.cli_tune import tune_command
@@ -46,6 +47,8 @@ app = typer.Typer(
 
 app.add_typer(trace_app, name="trace")
 app.add_typer(data_app, name="data")
+app.command("compare")(compare_command)
+app.command("cite")(cite_command)
 app.command("tune")(tune_command)
 
 COMPARED = (
@@ -369,22 +372,27 @@ def _schedule_json(result: Schedule, availability: str) -> dict[str, Any]:
 @app.command("list")
 def list_command(
     what: Annotated[str | None, typer.Argument(help="A table, or the name of one component.")] = None,
+    name: Annotated[str | None, typer.Argument(help="One component of that table.")] = None,
     as_json: JSON_OPTION = False,
 ) -> None:
     """What there is: schedulers, availability, ..., methods, metrics, or everything about one NAME."""
     from fedparity import catalogue
 
     tables = catalogue.tables()
-    if what is None or what in tables:
+    if what is None or (what in tables and name is None):
         chosen = tables if what is None else {what: tables[what]}
         if as_json:
             _print_json(chosen)
         else:
             show_tables(chosen)
         return
-    found = catalogue.find(what)
+    found = catalogue.find(what) if name is None else catalogue.find(name, what)
     if as_json:
-        _print_json(found[0] if len(found) == 1 else found)
-    else:
-        for entry in found:
-            show_entry(entry, catalogue.text_of(entry))
+        told = [{**entry, "cites": catalogue.cites_of(entry)} for entry in found]
+        _print_json(told[0] if len(told) == 1 else told)
+        return
+    for entry in found:
+        show_entry(entry, catalogue.text_of(entry), catalogue.cites_of(entry))
+        for part in catalogue.parts_of(entry):
+            say("")
+            show_entry(part, catalogue.text_of(part), catalogue.cites_of(part))

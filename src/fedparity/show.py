@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 if TYPE_CHECKING:
@@ -265,15 +266,18 @@ def show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
     console.print("fedparity list NAME tells more about one of them.")
 
 
-def show_entry(entry: dict[str, Any], text: str) -> None:
-    """All about one component."""
+def show_entry(entry: dict[str, Any], text: str, cites: Sequence[str] = ()) -> None:
+    """All about one component, or one part of a method (which has a `key`)."""
     from rich.markup import escape
 
     console = console_for()
-    console.print(f"[bold]{entry['name']}[/bold] ({entry['table']}): {escape(entry['summary'])}")
+    kind = entry.get("key") or entry["table"]
+    console.print(f"[bold]{entry['name']}[/bold] ({kind}): {escape(entry['summary'])}")
     if text:
         console.print(escape(text), soft_wrap=True)
     for key, default in entry["parameters"].items():
         console.print(f"  {key} = {escape(str(default))}", soft_wrap=True)
     if entry["reference"]:
         console.print(f"Reference: {escape(entry['reference'])}", soft_wrap=True)
+    if cites:
+        console.print(f"Cite: {', '.join(cites)} (fedparity cite {entry['name']})", soft_wrap=True)

@@ -118,7 +118,7 @@ class Results:
 
     def row(self, method: str) -> dict[str, float | None]:
         """The table's row of one method: means over seeds, `_sd` beside them; None where undefined."""
-        tables = [dict(self._numbers(run)) for run in self.of(method)]
+        tables = [self.numbers(run) for run in self.of(method)]
         row: dict[str, float | None] = {}
         for key in tables[0] if tables else ():
             known = np.array([t[key] for t in tables if np.isfinite(t[key])])
@@ -129,6 +129,10 @@ class Results:
     def fairest(self) -> str:
         """The method that adds least to the Gini coefficient that could not be avoided."""
         return min(self.methods, key=lambda name: self.row(name)["gini_avoidable"] or 0.0)
+
+    def numbers(self, run: MethodRun) -> dict[str, float]:
+        """Every number of the table for one run; NaN where undefined."""
+        return dict(self._numbers(run))
 
     def _numbers(self, run: MethodRun) -> Iterator[tuple[str, float]]:
         for name in ("accuracy", "avg_client_accuracy", "jain_accuracy", "fairness_variance"):
@@ -176,7 +180,7 @@ class Results:
     def save(self, folder: str | Path, spec_text: str | None = None) -> None:
         """Write every file into a folder made ready; what an earlier run left goes first, each appears whole."""
         target = Path(folder)
-        for name in (*FILES, REPORT):
+        for name in DERIVED:
             remove(target / name)
         write_text(target / "spec.toml", to_toml(self.spec) if spec_text is None else spec_text)
         write_text(target / "spec.resolved.toml", to_toml(self.spec.resolved()))
@@ -209,6 +213,10 @@ class Results:
 
 FILES = ("spec.toml", "spec.resolved.toml", "metrics_log.csv", "clients.csv", "journal.jsonl", "summary.json")
 REPORT = "report.html"
+COMPARISON = ("comparison.csv", "comparison.json", "comparison.tex", "tradeoff.svg")
+"""What `fedparity compare` adds to the folder of a run it made."""
+DERIVED = (*FILES, REPORT, *COMPARISON)
+"""Files that can be written anew from the store."""
 
 
 def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrite: bool = False) -> Store:
@@ -232,7 +240,7 @@ def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrit
         store.distrust(damaged)
         if there and overwrite and not resume:
             store.clear()
-            for name in (*FILES, REPORT):
+            for name in DERIVED:
                 store.disk.remove(name)
         _same_spec(folder, store.meta("spec"), text)
         store.set_meta("spec", text)
@@ -246,7 +254,7 @@ def _refuse_damage(folder: Path) -> list[str]:
     """Refuse damage that going on would hide; damaged arrays are left to the store, which goes back one round."""
     found = differences(Disk(folder)) or []
     changed = [name for name in found if not name.startswith("arrays/")]
-    lost = [name for name in changed if name not in (*FILES, REPORT)]
+    lost = [name for name in changed if name not in DERIVED]
     if lost:
         raise DamagedError(f"{folder / lost[0]}: differs from what was written; restore it from a copy")
     if changed:
