@@ -12,6 +12,7 @@ import pytest
 
 from fedparity.errors import ConfigError, OutputError
 from fedparity.experiment.demo import DEMO
+from fedparity.experiment.methods import METHODS
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.results import MethodRun, Results
 from fedparity.experiment.runner import run_spec
