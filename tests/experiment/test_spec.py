@@ -145,7 +145,7 @@ tasks = st.builds(Task, dataset=st.sampled_from(["quadratic", "logistic"]), **co
     optimiser=st.sampled_from(["sgd", "adam"]),
     momentum=st.floats(0, 0.9),
     clip=st.none() | st.floats(0.1, 9),
-    path=st.sampled_from(["auto", "plain", "batched", "compiled"]),
+    path=st.sampled_from(["auto", "plain"]),
     threads=st.none() | st.integers(1, 4),
     channels_last=st.none() | st.booleans(),
     device=st.sampled_from(["cpu", "cuda", "cuda:1"]),

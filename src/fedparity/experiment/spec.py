@@ -126,6 +126,8 @@ class Task(_Part):
             _build("features", EXTRACTORS, self.features)
             if self.weights is not None or self.trains:
                 raise ValueError("features are of a network of their own: leave out weights and trains")
+        if self.device != "cpu" and self.path in {"batched", "compiled"}:
+            raise ValueError(f"path={self.path!r} is for the CPU, but device={self.device!r}; use path='plain'")
         if self.dataset in NUMPY:
             given = [k for k in ("partition", "model", "features", "weights", "trains", "clip") if getattr(self, k)]
             if given or self.optimiser != "sgd" or self.momentum or self.weight_decay:
@@ -147,7 +149,7 @@ class Task(_Part):
             found["model"] = "logistic" if self.features else f"mlp:hidden={self.hidden}" if plain_digits else "cnn"
         family = str(found.get("model", self.model)).partition(":")[0]
         path, threads, channels_last = PATHS.get(family, ("plain", 1, False))
-        if self.trains and path == "batched":
+        if path == "batched" and (self.trains or self.device != "cpu"):
             path = "plain"
         if self.path == "auto":
             found["path"] = path
@@ -267,7 +269,8 @@ class Spec(_Part):
         methods = tuple(m.resolved() for m in self.methods)
         schedulers = [_build("scheduler", SCHEDULERS, str(m.scheduler)) for m in methods]
         task = self.task.resolved(validates=any("validation" in getattr(s, "needs", ()) for s in schedulers))
-        return self.model_copy(update={"population": population, "methods": methods, "task": task})
+        # How many clients train at a time decides nothing: a run may be resumed with another number.
+        return self.model_copy(update={"population": population, "methods": methods, "task": task, "workers": None})
 
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> Spec:
