@@ -344,7 +344,7 @@ WRONG = {
     ),
     "unknown method": (
         'version = 1\n[[methods]]\nname = "paritee"\n',
-        "methods.0: unknown method 'paritee'; did you mean 'parity'? known: cup_authors,",
+        "methods.0: unknown method 'paritee'; did you mean 'parity'? known: afl, availability_adjusted,",
     ),
     "unknown scheduler": (
         SMALL + 'scheduler = "unifrm"\n',
