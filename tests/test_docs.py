@@ -23,6 +23,7 @@ SMALLER = {
     "demo": ["--set", "rounds=2", "--set", "seeds=1"],
     "run": ["--set", "rounds=2", "--set", "seeds=1", "--set", "task.dataset=logistic"],
     "compare --methods": ["--rounds", "2", "--seeds", "2", "--set", "task.dataset=logistic"],
+    "tune": ["--set", "rounds=2", "--set", "task.dataset=logistic"],
 }
 """Options added to a command that would take minutes as it is shown."""
 AT_MOST = {"--rounds": 20, "--clients": 50, "--cohort": 5, "--draws": 2}

@@ -1,5 +1,6 @@
 """The scripts in examples/: they run, and the plain round gives the library's numbers."""
 
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -59,8 +60,39 @@ def test_the_plain_round_and_the_library_agree(seed, lam):
     assert ledger.utility.max() > 1
 
 
+OWN = """\
+scheduler     gap (limit)   Gini (limit)  CV per round online
+uniform     0.707  (0.207)  0.467  (0.123)                0.676
+tickets     0.719  (0.207)  0.469  (0.123)                0.427
+parity      0.209  (0.207)  0.124  (0.123)                1.014
+"""
+
+
+def test_the_own_scheduler_is_compared_with_parity(capsys):
+    load("own_scheduler").main()
+    assert capsys.readouterr().out == OWN
+
+
+@pytest.mark.parametrize(
+    ("law", "given"),
+    [
+        ("a_cohort_is_part_of_the_available", {}),
+        ("inclusion_probabilities_are_true", {"before": 4, "draws": 50}),
+        ("same_state_same_choice_and_the_view_is_left_alone", {}),
+        ("works_with_nobody_one_and_too_few", {}),
+        ("a_run_goes_through_and_resuming_equals_never_stopping", {}),
+    ],
+)
+def test_the_own_scheduler_keeps_the_laws_of_all_schedulers(law, given, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES.parent / "tests" / "conformance")
+    laws, own = importlib.import_module("test_conformance_schedulers"), load("own_scheduler")
+    monkeypatch.setattr(laws, "build", lambda _: own.Tickets())
+    monkeypatch.setattr(laws, "DISTINCT_SIZE", ["tickets"])
+    getattr(laws, f"test_{law}")(name="tickets", **given)
+
+
 def test_there_are_examples():
-    assert "one_round.py" in [path.name for path in SCRIPTS]
+    assert {"one_round.py", "own_scheduler.py"} <= {path.name for path in SCRIPTS}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)

@@ -130,6 +130,7 @@ def test_which_models_are_chains():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # of torch itself
 def test_compiled_agrees():
     task = conv()
     first = task.init(stream(0, "init"))

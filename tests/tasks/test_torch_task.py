@@ -438,6 +438,16 @@ def test_a_part_that_is_not_trained_stays():
     assert (delta[frozen:] != 0).any()
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_frozen_norm_keeps_its_running_means(frozen):
+    module = conv(nn.BatchNorm2d(8))
+    for p in module[1].parameters():
+        p.requires_grad = not frozen
+    task = TorchTask(module, small_images())
+    delta = trained(task, 1, task.init(stream(0, "init")), wants=frozenset()).delta
+    assert (delta[-16:] == 0).all() == frozen  # running mean and variance come last
+
+
 def test_a_first_model_can_be_given():
     module = conv()
     task = TorchTask(module, small_images(), first=vector_of(module))

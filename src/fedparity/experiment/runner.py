@@ -22,7 +22,7 @@ from fedparity.experiment.spec import NUMPY, ORACLE, MethodSpec, Spec, parse
 from fedparity.experiment.tasks import build_task, processors
 from fedparity.journal import Journal, from_json
 from fedparity.ledger import Ledger
-from fedparity.local import LOCALS, PhpFl
+from fedparity.local import LOCALS, Difference, PhpFl
 from fedparity.loop import Stopped, run_side_by_side
 from fedparity.metrics import frontier
 from fedparity.protocols import Estimator, Task
@@ -112,6 +112,8 @@ class _Record:
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
         self._task = task
+        self._updates = [m.name for m in spec.methods if isinstance(LOCALS.build(str(m.resolved().local)), Difference)]
+        """Methods whose clients keep an update, not a model."""
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         self.log.on_round(method, record, ledger, params)
@@ -134,7 +136,7 @@ class _Record:
         evals: Evals = self._task.evaluate(state.params, np.arange(ledger.num_clients), "accuracy")
         score: Any = getattr(self._task, "own_accuracy", None)
         own = evals.accuracy.copy()
-        if score is not None:
+        if score is not None and method not in self._updates:
             size = len(state.params)
             own[list(state.client_models)] = [score(k, v[:size]) for k, v in state.client_models.items()]
         return MethodRun(

@@ -142,7 +142,7 @@ class Task(_Part):
             found["validation"] = SERVER_SHARE if validates else 0.0
         if self.dataset in NUMPY:
             return self.model_copy(update=found | {"path": "plain"})
-        plain_digits = self.dataset == "digits" and self.partition is None
+        plain_digits = self.dataset == "digits" and self.partition is None and self.features is None
         if self.partition is None and not plain_digits:
             found["partition"] = f"labels:k={self.labels_per_client}"
         if self.model is None:

@@ -115,7 +115,7 @@ def _shared(tests: list[Ids]) -> list[Ids]:
 
 
 def _hold_back(samples: Samples, share: float, seed: int) -> Samples:
-    """A share of every client's training samples becomes the server's; each client keeps at least one."""
+    """A share of all training samples, drawn at random, becomes the server's; each client must keep at least one."""
     if not share:
         return samples
     rng = stream(seed, "validation")
@@ -144,19 +144,21 @@ def _featured(text: str, data: DataSet, samples: Samples, progress: Progress) ->
 
 
 def _replaced(samples: Samples, features: Any, x_train: NDArray[Any], x_test: NDArray[Any]) -> Samples:
-    """The same samples with features instead of images, renumbered."""
-    train, at = features(x_train, np.concatenate(samples.train))
-    tested = np.unique(np.concatenate(samples.test))
+    """The same samples with features instead of images, renumbered: clients', the server's own, and all held out."""
+    held = np.unique(np.concatenate([*samples.train, samples.validation]))
+    tested = np.unique(np.concatenate([*samples.test, samples.held_out]))
+    train, at = features(x_train, held)
     test, there = features(x_test, tested)
     return replace(
         samples,
         x_train=train,
-        y_train=samples.y_train[np.unique(np.concatenate(samples.train))],
+        y_train=samples.y_train[held],
         x_test=test,
         y_test=samples.y_test[tested],
         train=[at[rows] for rows in samples.train],
         test=_shared([there[rows] for rows in samples.test]),
-        held_out=np.arange(len(tested)),
+        held_out=there[samples.held_out],
+        validation=at[samples.validation],
         peak=1.0,
     )
 

@@ -52,6 +52,15 @@ class Replica:
         """The part of `weights` that has gradients."""
         return self.weights[: len(self.gradient)]
 
+    def prepare(self) -> None:
+        """Make it ready to be trained; norms that are frozen go on with their running means."""
+        self.module.train()
+        if self.trained is not None:
+            for part in self.module.modules():
+                own = list(part.parameters(recurse=False))
+                if own and not any(p.requires_grad for p in own):
+                    part.eval()
+
     @torch.no_grad()
     def load(self, vector: Vector) -> None:
         """Take over the values of `vector`, rounded to the model's type."""

@@ -32,7 +32,7 @@ def train_pair(
     local.load(before)
     optimisers = [Optimiser(task.training, replica.gradient, job.rate, replica.trained) for replica in pair]
     for replica in pair:
-        replica.module.train()
+        replica.prepare()
     for step, batch in enumerate(task.training.batches(len(data.x), job.rng())):
         inputs = task.floats(data.x[batch])
         loss = pair_loss(rule, local.module(inputs), auxiliary.module(inputs), data.y[batch])

@@ -188,7 +188,7 @@ class TorchTask:
 
     def _descend(self, replica: Replica, job: Job, data: Own, rng: np.random.Generator, pull: float) -> str | None:
         """Train in place, pulled towards the model received; what went wrong, if something did."""
-        replica.module.train()
+        replica.prepare()
         optimiser = Optimiser(self.training, replica.gradient, job.rate, replica.trained)
         centre = None
         if pull:
