@@ -26,7 +26,7 @@ import numpy as np
 from fedparity.errors import ConfigError
 from fedparity.experiment.results import MethodRun, Results
 from fedparity.experiment.runner import load_results, state_classes
-from fedparity.experiment.spec import ORACLE, MethodSpec, Spec
+from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.tasks import build_task
 from fedparity.files import csv_text
 from fedparity.metrics import align_seeds, compare_methods, mean_ranks, summarise_performance
@@ -437,9 +437,7 @@ def _curves(contenders: Sequence[Contender]) -> tuple[tuple[tuple[float, str], .
 
 
 def _hindsight(contenders: Sequence[Contender]) -> frozenset[str]:
-    return frozenset(
-        c.name for c in contenders if c.method.estimator == ORACLE or str(c.method.scheduler).startswith("fixed")
-    )
+    return frozenset(c.name for c in contenders if c.method.hindsight)
 
 
 def with_betas(methods: Sequence[MethodSpec], betas: Sequence[float]) -> tuple[MethodSpec, ...]:

@@ -97,6 +97,11 @@ class Results:
         """Rounds done by every run."""
         return min((run.ledger.rounds for run in self.runs), default=0)
 
+    @property
+    def contenders(self) -> list[str]:
+        """Those that can win: all but oracles, unless there is nothing else."""
+        return [m.name for m in self.spec.methods if not m.hindsight] or self.methods
+
     def of(self, method: str) -> list[MethodRun]:
         """The runs of one method, one a seed."""
         return [run for run in self.runs if run.method == method]
@@ -128,7 +133,7 @@ class Results:
 
     def fairest(self) -> str:
         """The method that adds least to the Gini coefficient that could not be avoided."""
-        return min(self.methods, key=lambda name: self.row(name)["gini_avoidable"] or 0.0)
+        return min(self.contenders, key=lambda name: self.row(name)["gini_avoidable"] or 0.0)
 
     def numbers(self, run: MethodRun) -> dict[str, float]:
         """Every number of the table for one run; NaN where undefined."""

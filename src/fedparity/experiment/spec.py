@@ -187,6 +187,12 @@ class MethodSpec(_Part):
         _build("server", SERVERS, str(resolved.server))
         return self
 
+    @property
+    def hindsight(self) -> bool:
+        """Whether it knows what no server can: an oracle is a yardstick and wins no comparison."""
+        full = self.resolved()
+        return full.estimator == ORACLE or str(full.scheduler).startswith("fixed")
+
     def resolved(self) -> MethodSpec:
         """Every key filled in."""
         base = method(self.name if self.name in METHODS else "uniform")

@@ -30,8 +30,8 @@ class Verdict:
 
 
 def best(results: Results, key: str, *, higher: bool = False) -> list[str]:
-    """The methods with the lowest (or highest) value, equal to three decimals, in the spec's order."""
-    values = {name: results.row(name).get(key) for name in results.methods}
+    """The methods with the lowest (or highest) value, equal to three decimals, in the spec's order; oracles aside."""
+    values = {name: results.row(name).get(key) for name in results.contenders}
     known = {name: round(value, 3) for name, value in values.items() if value is not None and np.isfinite(value)}
     target = (max if higher else min)(known.values(), default=None)
     return [name for name, value in known.items() if value == target]
