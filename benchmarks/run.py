@@ -18,8 +18,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from alone import PARTS, measure
 from harness import Timing, race
-from memory import PARTS, measure
 
 from fedparity import SCHEDULERS, Coordinator, RollCall, Trace, frontier, stream
 from fedparity.journal import to_json
@@ -161,7 +161,7 @@ def write(timings: list[dict[str, Any]], memories: list[dict[str, Any]]) -> None
     new = {(t["benchmark"], t["workload"]) for t in timings}
     everything = [t for t in kept if (t["benchmark"], t["workload"]) not in new] + timings
     (HERE / "results.json").write_text(json.dumps(everything, indent=1) + "\n")
-    path = HERE / "memory.json"
+    path = HERE / "alone.json"
     older = json.loads(path.read_text()) if path.exists() else []
     again = {m["measured"] for m in memories}
     memory = [m for m in older if m["measured"] not in again] + memories
@@ -186,7 +186,7 @@ def write(timings: list[dict[str, Any]], memories: list[dict[str, Any]]) -> None
         f" | {t['spread']:.1f} | {t['n']} |"
         for t in everything
     ]
-    lines += ["", "## Memory", "", "Each measured in a process of its own (`benchmarks/memory.py`), in MB.", ""]
+    lines += ["", "## Memory and compiling", "", "Each measured in a process of its own (`benchmarks/alone.py`).", ""]
     lines += [
         f"* {m['measured']}: " + ", ".join(f"{key} {value:,}" for key, value in m.items() if key != "measured")
         for m in memory
@@ -196,8 +196,8 @@ def write(timings: list[dict[str, Any]], memories: list[dict[str, Any]]) -> None
 
 
 def main() -> None:
-    """Run what is asked for and write it down: `run.py [bookkeeping|training[:abc]|memory]...`, all if nothing is."""
-    asked = sys.argv[1:] or ["bookkeeping", "training", "memory"]
+    """Run what is asked for and write it down: `run.py [bookkeeping|training[:abc]|alone[:NAME]]...`, all if nothing is."""
+    asked = sys.argv[1:] or ["bookkeeping", "training", "alone"]
     timings: list[dict[str, Any]] = []
     memories: list[dict[str, Any]] = []
     for part in asked:
@@ -206,10 +206,10 @@ def main() -> None:
             timings += [t.json() for t in bookkeeping()]
         elif name == "training":
             timings += training(rest or "abcde")
-        elif name == "memory":
+        elif name == "alone":
             memories += [measure(m) for m in ([rest] if rest else PARTS)]
         else:
-            sys.exit(f"unknown part {part!r}; known: bookkeeping, training[:abcde], memory[:NAME]")
+            sys.exit(f"unknown part {part!r}; known: bookkeeping, training[:abcde], alone[:NAME]")
     write(timings, memories)
 
 

@@ -1,4 +1,4 @@
-"""How much memory a run takes, each measured in a process of its own: `python benchmarks/memory.py NAME` prints JSON.
+"""What is measured in a process of its own, memory and compiling: `python benchmarks/alone.py NAME` prints JSON.
 
 resnet18    100 clients x 128 samples, 10 asked, alpha = 1, no activation cache, utility surrogates, tested every round
 rounds      1,000 rounds of 100 clients on digits with utility surrogates: does anything grow?
@@ -12,8 +12,10 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -24,9 +26,11 @@ from fedparity.experiment.spec import PATHS
 from fedparity.models import MODELS
 from fedparity.schedulers import Parity, Uniform
 from fedparity.surrogates import UtilitySurrogate
+from fedparity.tasks.batched import Batched
 from fedparity.tasks.samples import Samples
 from fedparity.tasks.torch_task import TorchTask, digits_task
 from fedparity.tasks.training import Training
+from fedparity.types import ClientReport, Job
 from fedparity.utility import GlobalLossDrop
 
 CLIENTS = 100
@@ -92,8 +96,6 @@ def models() -> dict[str, Any]:
     size, start = 2_000_000, own()
     coordinator = Coordinator(10, mixing=0.5, scheduler=Uniform(), client_ram=50_000_000)
     state = coordinator.init(CLIENTS, np.zeros(size, dtype=np.float32))
-    from fedparity.types import ClientReport
-
     for _ in range(60):
         plan, state = coordinator.plan(state, np.arange(CLIENTS))
         reports = [ClientReport(int(k), np.full(size, 1e-3, np.float32)) for k in plan.cohort.clients]
@@ -103,7 +105,49 @@ def models() -> dict[str, Any]:
     return {"models_mb": total, "held_mb": 50.0, "own_mb": own() - start, "with_pages_of_files_mb": now()}
 
 
-PARTS: dict[str, Callable[[], dict[str, Any]]] = {"resnet18": resnet18, "rounds": rounds, "models": models}
+def compiling() -> dict[str, Any]:
+    """Milliseconds a round on each path, how long compiling takes, and after how many rounds it has paid."""
+    rng = np.random.default_rng(0)
+    clients, each = 1000, 50
+    x, y = rng.integers(0, 256, (clients * each, 784), dtype=np.uint8), np.arange(clients * each) % 10
+    train = list(np.arange(clients * each).reshape(clients, each))
+    samples = Samples(x, y, x[:10], y[:10], train, [np.arange(10)] * clients, 10, np.arange(10), peak=255)
+    module = MODELS.build("logistic").build((784,), 10)
+    task = TorchTask(module, samples, Training(epochs=1, batch=32, rate=0.05))
+    first = task.init(stream(0, "init"))
+    jobs = [Job(0, 0, k, first, first, wants=frozenset()) for k in range(100)]
+    batched, compiled = Batched(task), Batched(task, compiled=True)
+
+    def seconds(train_all: Callable[[], object]) -> float:
+        start = time.perf_counter()
+        train_all()
+        return time.perf_counter() - start
+
+    ways: dict[str, Callable[[], object]] = {
+        "plain": lambda: [task.train(job) for job in jobs],
+        "batched": lambda: batched.train_many(jobs),
+        "compiled": lambda: compiled.train_many(jobs),
+    }
+    warm = {name: seconds(way) for name, way in ways.items()}
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(9):
+        for name, way in ways.items():
+            times[name].append(seconds(way))
+    middle = {name: median(found) for name, found in times.items()}
+    saved = middle["plain"] - middle["compiled"]
+    return {
+        **{f"{name}_ms": value * 1e3 for name, value in middle.items()},
+        "compile_s": warm["compiled"] - middle["compiled"],
+        "rounds_until_compiling_beats_plain": warm["compiled"] / saved if saved > 0 else -1,
+    }
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "resnet18": resnet18,
+    "rounds": rounds,
+    "models": models,
+    "compile": compiling,
+}
 
 
 def measure(name: str) -> dict[str, Any]:
