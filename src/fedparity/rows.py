@@ -56,10 +56,13 @@ def combine(weights: FloatArray, rows: Sequence[Vector], size: int) -> NDArray[n
     used = [(float(w), row) for w, row in zip(weights, rows, strict=True) if w != 0]
     files = _files(row for _, row in used)
     looked_at = 0
+    scratch = np.empty(min(size, CHUNK))
     for part in _chunks(size):
         into = total[part]
+        product = scratch[: len(into)]
         for weight, row in used:
-            into += weight * row[part].astype(np.float64, copy=False)
+            np.multiply(row[part], weight, out=product, dtype=np.float64)
+            into += product
             looked_at += row.itemsize * len(into)
             if files and looked_at >= RELEASE:
                 _let_go(files)

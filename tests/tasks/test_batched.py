@@ -83,7 +83,7 @@ def test_one_round_agrees_to_1e_5_in_float32_under_every_rule(model, rule):
 
 
 def test_bits_do_not_depend_on_workers_and_groups_follow_from_the_plan(monkeypatch):
-    monkeypatch.setattr("fedparity.tasks.batched.CACHE", 4 * 2 * chain().flat.size)
+    monkeypatch.setattr("fedparity.tasks.batched.CACHE", 4 * 2 * (chain().flat.size + 8 * 48))
     task = chain()
     first = task.init(stream(0, "init"))
     states = [

@@ -30,8 +30,8 @@ from fedparity.tasks.rule import finish
 from fedparity.tasks.torch_task import TorchTask
 from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 
-CACHE = 8 << 20
-"""Bytes of stacked models that train together."""
+CACHE = 4 << 20
+"""Bytes of stacked models and batches that train together."""
 
 Stack: TypeAlias = list[Tensor]
 """Each parameter of the model for every client of a group: clients first."""
@@ -126,8 +126,9 @@ class Batched:
             func_gradients(self.task.module, compiled=self.compiled) if chain is None else chain_gradients(len(chain))
         )
         object.__setattr__(self, "_gradients", found)
+        each = self.task.flat.size + self.task.training.batch * math.prod(self.task.samples.x_train.shape[1:])
         # Compiling is for one shape: all of a cohort in one group.
-        object.__setattr__(self, "_group", 1 << 30 if self.compiled else max(1, CACHE // (4 * self.task.flat.size)))
+        object.__setattr__(self, "_group", 1 << 30 if self.compiled else max(1, CACHE // (4 * each)))
 
     @property
     def num_clients(self) -> int:
@@ -156,16 +157,16 @@ class Batched:
         torch.set_num_threads(self.task.threads)
         data = _Data(self.task, jobs)
         told = self._before(jobs, data)
-        start = torch.from_numpy(np.stack([job.start for job in jobs])).to(self.task.flat.dtype)
+        start = self._stack([job.start for job in jobs])
         rules = [job.local for job in jobs]
         pull = [rule.mu if isinstance(rule, Prox) else 0.0 for rule in rules]
         streams = [job.rng() for job in jobs]
         weights, bad = self._descend(jobs, data, start, pull, streams)
         personal: NDArray[Any] | None = None
         if any(isinstance(rule, Ditto) for rule in rules):
-            begin = np.stack([job.params if job.own is None else job.own for job in jobs])
+            begin = self._stack([job.params if job.own is None else job.own for job in jobs])
             pull = [rule.lam if isinstance(rule, Ditto) else 0.0 for rule in rules]
-            own, worse = self._descend(jobs, data, torch.from_numpy(begin).to(start.dtype), pull, streams)
+            own, worse = self._descend(jobs, data, begin, pull, streams)
             personal = own.numpy()
             bad = [a or b for a, b in zip(bad, worse, strict=True)]
         if any("loss_after" in job.wants for job in jobs):
@@ -191,8 +192,7 @@ class Batched:
         told: list[dict[str, Any]] = [{} for _ in jobs]
         wants = frozenset[str]().union(*(job.wants for job in jobs))
         if wants & {"loss_before", "loss_rms"}:
-            received = torch.from_numpy(np.stack([job.params for job in jobs])).to(self.task.flat.dtype)
-            losses = data.losses(self._forward, received)
+            losses = data.losses(self._forward, self._stack([job.params for job in jobs]))
             for i, (mean, square) in enumerate(zip(data.means(losses), data.means(losses**2), strict=True)):
                 told[i] |= {"loss_before": mean, "loss_rms": math.sqrt(square)}
         if "accuracy_before" in wants:
@@ -200,6 +200,12 @@ class Batched:
                 evals = self.task.evaluate(job.params, np.array([job.client]), "accuracy")
                 told[i]["accuracy_before"] = float(evals.accuracy[0])
         return told
+
+    def _stack(self, vectors: Sequence[Vector]) -> Tensor:
+        """A copy of each, clients first; most often they are all one model."""
+        if all(vector is vectors[0] for vector in vectors):
+            return torch.from_numpy(vectors[0].copy()).to(self.task.flat.dtype).repeat(len(vectors), 1)
+        return torch.from_numpy(np.stack(vectors)).to(self.task.flat.dtype)
 
     def _split(self, weights: Tensor) -> Stack:
         shapes = [p.shape for p in self.task.module.parameters()]
@@ -227,11 +233,11 @@ class Batched:
         t = self.task.training
         plans = [list(t.batches(size, rng)) for size, rng in zip(data.sizes, streams, strict=True)]
         rates = torch.tensor([t.rate * job.rate for job in jobs], dtype=weights.dtype).unsqueeze(1)
-        centre = torch.from_numpy(np.stack([job.params for job in jobs])).to(weights.dtype) if any(pull) else None
+        centre = self._stack([job.params for job in jobs]) if any(pull) else None
         strength = torch.tensor(pull, dtype=weights.dtype).unsqueeze(1)
         plain = not (t.momentum or t.weight_decay or t.clip or centre is not None or t.optimiser == "adam")
         stack = self._split(weights)
-        first, second = torch.zeros_like(weights), torch.zeros_like(weights)
+        first, second = torch.zeros((2, 0) if plain else (2, *weights.shape), dtype=weights.dtype)
         seen: list[Tensor] = []
         for step in range(max(map(len, plans))):
             x, y, share = data.batch(plans, step)
@@ -265,6 +271,8 @@ class Batched:
 
     def _trouble(self, seen: list[Tensor], plans: list[list[Ids]], sizes: list[int]) -> list[str | None]:
         losses = torch.stack(seen).double().numpy()
+        if np.isfinite(losses).all():
+            return [None] * len(plans)
         found: list[str | None] = []
         for i, plan in enumerate(plans):
             wrong = np.flatnonzero(~np.isfinite(losses[: len(plan), i]))
