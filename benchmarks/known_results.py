@@ -109,7 +109,13 @@ THREE = (2, 3, 4)
 BLOCKS = (
     Block("fair", FAIR, 300, (0.01, 0.03, 0.1, 0.3, 1.0), cohort=10, task=FEATURES | ONE_STEP),
     Block(
-        "fair_epoch", FAIR, 100, (0.003, 0.01, 0.03), seeds=THREE, cohort=10, task=FEATURES | {"epochs": 1, "batch": 10}
+        "fair_epoch",
+        FAIR,
+        100,
+        (0.003, 0.01, 0.03),
+        seeds=THREE,
+        cohort=10,
+        task=FEATURES | {"epochs": 1, "batch": 10},
     ),
     Block(
         "fair_long",
@@ -126,7 +132,7 @@ BLOCKS = (
         "unknown",
         UNKNOWN,
         300,
-        (0.003, 0.01, 0.03, 0.1),
+        (0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
         ("bernoulli", "markov", "cyclic"),
         seeds=THREE,
         task=FEATURES | {"steps": 5, "batch": 16},
@@ -387,9 +393,10 @@ def column(block: dict[str, Any], kind: str, method: str, key: str) -> FloatArra
     return np.array([row[key] for row in block["runs"][kind][method]], dtype=np.float64)
 
 
-def cell(values: FloatArray, scale: float = 100.0) -> str:
-    """Mean and spread over seeds."""
-    return f"{scale * values.mean():.1f} ± {scale * values.std():.1f}"
+def cell(values: FloatArray, key: str) -> str:
+    """Mean and spread over seeds; shares in percent."""
+    factor, digits = {"variance": (1.0, 1), "loss": (1.0, 2)}.get(key, (100.0, 1))
+    return f"{factor * values.mean():.{digits}f} ± {factor * values.std():.{digits}f}"
 
 
 def _seeds(held: Sequence[bool] | np.ndarray) -> str:
@@ -521,8 +528,6 @@ COLUMNS = {
         ("others_left_out", "others' %"),
     ),
 }
-PLAIN = {"variance", "loss"}
-"""Columns that are not shares."""
 PUBLISHED = {"fedavg": 160.3, "qffl": 138.4, "fedfv": 116.0}
 """Variances in FedFV's stored logs (CNN, 2,000 rounds, 5 seeds), of which ratios are compared."""
 
@@ -545,7 +550,7 @@ def table(found: dict[str, Any]) -> Iterator[str]:
         for method in methods:
             cells = [kind] if several else []
             cells += [f"`{method}`", f"{found['rates'][kind][method]:g}"]
-            cells += [cell(column(found, kind, method, k), 1.0 if k in PLAIN else 100.0) for k, _ in shown]
+            cells += [cell(column(found, kind, method, k), k) for k, _ in shown]
             if fair:
                 ratio = (
                     column(found, kind, method, "variance").mean() / column(found, kind, "fedavg", "variance").mean()
