@@ -434,7 +434,7 @@ def not_lower(block: dict[str, Any], kind: str, a: str, b: str) -> Claim:
     return Claim(text, bool(x.mean() >= y.mean() - y.std()))
 
 
-CLOSE = 2.0
+CLOSE = 1.0
 """Points of accuracy within which two methods are called alike."""
 
 
@@ -442,7 +442,7 @@ def alike(block: dict[str, Any], kind: str, a: str, b: str) -> Claim:
     """Accuracies no further apart than `CLOSE`."""
     x, y = 100 * column(block, kind, a, "accuracy"), 100 * column(block, kind, b, "accuracy")
     text = (
-        f"{kind}: `{a}` within {CLOSE:g} points of `{b}`, {x.mean():.1f} to {y.mean():.1f} %"
+        f"{kind}: `{a}` within {CLOSE:g} point of `{b}`, {x.mean():.1f} to {y.mean():.1f} %"
         f" ({(x - y).mean():+.1f} ± {(x - y).std():.1f})."
     )
     return Claim(text, bool(abs((x - y).mean()) <= CLOSE))
