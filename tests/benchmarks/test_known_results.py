@@ -145,6 +145,18 @@ def test_the_two_cases_of_ca_fed():
     assert second["kept"] == [True, True, False]
 
 
+def test_an_order_within_the_noise_of_seeds_is_not_clear(small):
+    assert known.clear(np.array([1.0, 1.1, 0.9]))
+    assert not known.clear(np.array([3.0, -2.0, 0.1]))
+    found = copy.deepcopy(small["blocks"]["adversarial"])
+    for row, other, x in zip(*(found["runs"]["skewed"][m] for m in ("mifa", "fedavg")), (0.9, 0.4), strict=True):
+        row["accuracy"], other["accuracy"] = x, 0.5
+    claim = known.claims_of("adversarial", found)[0]
+    assert claim.held
+    assert not claim.clear
+    assert claim.line().startswith("- **Not clear**: test accuracy: `mifa` above `fedavg`")
+
+
 # --- the blocks run
 
 
