@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PEERS  ?= .venv-
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow test-browser bench peers results clean
+.PHONY: setup demo test lint format types pytest test-slow test-browser bench peers results known-results clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -61,6 +61,9 @@ $(PEERS)%/.done: benchmarks/training/requirements-%.txt
 
 results: $(VENV)/.test          ## docs/results.md, from scratch
 	$(BIN)/python benchmarks/results.py
+
+known-results: $(VENV)/.test    ## docs/known_results.md: what is not there yet, about 20 minutes in all
+	$(BIN)/python benchmarks/known_results.py
 
 clean:
 	rm -rf $(VENV) .venv-flower .venv-pfl runs build .mypy_cache .ruff_cache .pytest_cache .hypothesis
