@@ -97,6 +97,8 @@ class Gate:
 
 def _infinite(value: float) -> bool:
     """Whether this cannot be a loss; NaN can, it is one that is not known."""
+    if type(value) is float:  # what every honest client sends
+        return math.isinf(value)
     return not _is_number(value) or abs(value) > sys.float_info.max
 
 

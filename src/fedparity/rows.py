@@ -55,8 +55,8 @@ def combine(weights: FloatArray, rows: Sequence[Vector], size: int) -> NDArray[n
     total = np.zeros(size)
     used = [(float(w), row) for w, row in zip(weights, rows, strict=True) if w != 0]
     files = _files(row for _, row in used)
-    looked_at = 0
     scratch = np.empty(min(size, CHUNK))
+    looked_at = 0
     for part in _chunks(size):
         into = total[part]
         product = scratch[: len(into)]

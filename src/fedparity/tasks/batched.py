@@ -30,7 +30,7 @@ from fedparity.tasks.rule import finish
 from fedparity.tasks.torch_task import TorchTask
 from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 
-CACHE = 4 << 20
+CACHE = 16 << 20
 """Bytes of stacked models and batches that train together."""
 
 Stack: TypeAlias = list[Tensor]
@@ -175,12 +175,14 @@ class Batched:
                 told[i]["loss_after"] = mean
                 bad[i] = bad[i] or (None if math.isfinite(mean) else "loss is not finite after training")
         trained = weights.numpy()
+        same = all(job.params is jobs[0].params for job in jobs)
+        deltas = trained - jobs[0].params if same else [w - job.params for w, job in zip(trained, jobs, strict=True)]
         return [
             ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {bad[i]}")
             if bad[i]
             else finish(
                 job,
-                trained[i],
+                deltas[i],
                 None if personal is None or not isinstance(job.local, Ditto) else personal[i].copy(),
                 num_samples=data.sizes[i],
                 **told[i],
@@ -314,16 +316,15 @@ class _Data:
         rows = [task.samples.train[job.client] for job in jobs]
         self.sizes = [len(r) for r in rows]
         self.offsets = np.cumsum([0, *self.sizes[:-1]])
-        everything = np.concatenate(rows)
-        self.x = torch.from_numpy(np.ascontiguousarray(task.samples.x_train[everything]))
-        self.y = torch.from_numpy(task.samples.y_train[everything].astype(np.int64))
+        self.rows = np.concatenate(rows)
 
-    def _take(self, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        flat = torch.from_numpy(rows.reshape(-1))
-        x = self.x.index_select(0, flat).to(self.task.flat.dtype)
+    def _take(self, places: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        rows = self.rows[places.reshape(-1)]
+        x = torch.from_numpy(self.task.samples.x_train[rows]).to(self.task.flat.dtype)
         if self.task.samples.peak != 1:
-            x /= self.task.samples.peak
-        return x.view(*rows.shape, *self.x.shape[1:]), self.y.index_select(0, flat).view(rows.shape)
+            x *= 1 / self.task.samples.peak
+        y = torch.from_numpy(self.task.samples.y_train[rows].astype(np.int64, copy=False))
+        return x.view(*places.shape, *x.shape[1:]), y.view(places.shape)
 
     def batch(self, plans: list[list[Ids]], step: int) -> tuple[Tensor, Tensor, Tensor]:
         """The samples of one step, padded to the largest batch, and what each weighs."""

@@ -8,6 +8,7 @@ by the same weights; counters (`num_batches_tracked`) are each copy's own and ar
 from __future__ import annotations
 
 import copy
+import ctypes
 import math
 import threading
 from collections.abc import Iterator
@@ -24,6 +25,23 @@ try:
     from torch import Tensor, nn
 except ImportError as error:
     raise ConfigError("this task trains with PyTorch; pip install 'fedparity[torch]'") from error
+
+
+def _keep_memory() -> None:
+    """Keep freed blocks of up to 32 MB for the next step, which asks for the same sizes again.
+
+    By default glibc gives them back to the system, and every step pays for pages that are zeroed anew: measured, a
+    third of the time of small models.
+    """
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (AttributeError, OSError):  # not glibc
+        return
+    for parameter, value in ((-3, 32 << 20), (-1, 1 << 30), (-2, 64 << 20)):  # mmap threshold, trim threshold, top pad
+        mallopt(parameter, value)
+
+
+_keep_memory()
 
 
 def pieces(module: nn.Module) -> list[tuple[str, Tensor]]:

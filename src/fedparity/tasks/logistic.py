@@ -88,7 +88,7 @@ class Logistic:
         after = self.evaluate(w, np.array([client]))
         return finish(
             job,
-            w,
+            w - params,
             own,
             num_samples=len(y),
             loss_before=float(before.loss[0]),

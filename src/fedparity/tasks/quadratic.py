@@ -64,7 +64,7 @@ class Quadratic:
 
         w, own = train_by_rule(job, descend)
         before, after = self._loss(job.params, job.client), self._loss(w, job.client)
-        return finish(job, w, own, loss_before=before, loss_after=after, loss_rms=before)
+        return finish(job, w - job.params, own, loss_before=before, loss_after=after, loss_rms=before)
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Losses; a quadratic has no accuracy."""

@@ -25,9 +25,8 @@ def train_by_rule(job: Job, descend: Descend) -> tuple[Vector, Vector | None]:
     return w, None
 
 
-def finish(job: Job, trained: Vector, own: Vector | None, **told: Any) -> ClientReport:
-    """The report of a trained model: its update, or how that differs from the client's last one."""
-    delta = trained - job.params
+def finish(job: Job, delta: Vector, own: Vector | None, **told: Any) -> ClientReport:
+    """The report of a client that came so far: its update, or how that differs from its last one."""
     if isinstance(job.local, Difference):
         own = delta
         delta = delta if job.own is None else delta - job.own

@@ -150,7 +150,7 @@ class TorchTask:
                     failure = f"loss is {_word(told['loss_after'])} after training"
         if failure is not None:
             return ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {failure}")
-        return finish(job, trained, own, num_samples=len(data.x), **told)
+        return finish(job, trained - job.params, own, num_samples=len(data.x), **told)
 
     def _own(self, rows: Ids) -> Own:
         labels = torch.from_numpy(self.samples.y_train[rows].astype(np.int64))
