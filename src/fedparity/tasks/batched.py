@@ -50,16 +50,23 @@ def chain_of(module: nn.Module) -> list[nn.Linear] | None:
     return linear
 
 
+def chain_forward(stack: Stack, x: Tensor) -> list[Tensor]:
+    """What each layer of a chain takes, and at the end the logits."""
+    seen = [x.flatten(2)]
+    layers = len(stack) // 2
+    for i in range(layers):
+        # W x^T rather than x W^T: with few outputs it is the faster of the two.
+        h = torch.bmm(stack[2 * i], seen[-1].transpose(1, 2)).transpose(1, 2) + stack[2 * i + 1].unsqueeze(1)
+        seen.append(h.relu_() if i < layers - 1 else h)
+    return seen
+
+
 def chain_gradients(layers: int) -> Gradients:
     """Gradients of the mean cross-entropy of a chain of `layers` linear layers, written out."""
 
     @torch.no_grad()
     def gradients(stack: Stack, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Stack, Tensor]:
-        seen = [x.flatten(2)]
-        for i in range(layers):
-            # W x^T rather than x W^T: with few outputs it is the faster of the two.
-            h = torch.bmm(stack[2 * i], seen[-1].transpose(1, 2)).transpose(1, 2) + stack[2 * i + 1].unsqueeze(1)
-            seen.append(h.relu_() if i < layers - 1 else h)
+        seen = chain_forward(stack, x)
         logs = torch.log_softmax(seen[-1], dim=-1)
         share = (weight / weight.sum(1, keepdim=True).clamp_min(1e-30)).unsqueeze(-1)
         picked = logs.gather(2, y.unsqueeze(-1))
@@ -111,7 +118,8 @@ class Batched:
     compiled: bool = False
     """Compile `torch.func` gradients: pays after seconds of compiling, needs a C++ compiler, changes last places."""
     workers: int = 1
-    """Groups that train at a time."""
+    """Groups that train at a time; one if the model is no chain, since `torch.func` calls share one module."""
+    _chain: bool = field(init=False, repr=False)
     _gradients: Gradients = field(init=False, repr=False)
     _group: int = field(init=False, repr=False)
 
@@ -125,6 +133,7 @@ class Batched:
         found = (
             func_gradients(self.task.module, compiled=self.compiled) if chain is None else chain_gradients(len(chain))
         )
+        object.__setattr__(self, "_chain", chain is not None)
         object.__setattr__(self, "_gradients", found)
         each = self.task.flat.size + self.task.training.batch * math.prod(self.task.samples.x_train.shape[1:])
         # Compiling is for one shape: all of a cohort in one group.
@@ -148,7 +157,7 @@ class Batched:
         if any(isinstance(job.local, PhpFl) or "prototypes" in job.wants for job in jobs):
             return [self.task.train(job) for job in jobs]
         groups = [jobs[first : first + self._group] for first in range(0, len(jobs), self._group)]
-        if min(self.workers, len(groups)) <= 1:
+        if not self._chain or min(self.workers, len(groups)) <= 1:
             return [report for group in groups for report in self._train_group(group)]
         with ThreadPoolExecutor(self.workers) as pool:
             return [report for done in pool.map(self._train_group, groups) for report in done]
@@ -216,6 +225,8 @@ class Batched:
 
     @torch.no_grad()
     def _forward(self, weights: Tensor, x: Tensor) -> Tensor:
+        if self._chain:
+            return chain_forward(self._split(weights), x)[-1]
         names = [name for name, _ in self.task.module.named_parameters()]
         stack = dict(zip(names, self._split(weights), strict=True))
         found: Tensor = torch.func.vmap(
