@@ -10,6 +10,7 @@ Batches are padded to one size with samples that weigh nothing; a client that ha
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,11 +33,13 @@ from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 
 CACHE = 16 << 20
 """Bytes of stacked models and batches that train together."""
+MOST = 50
+"""Clients of a group at most: several groups of a cohort train side by side."""
 
 Stack: TypeAlias = list[Tensor]
 """Each parameter of the model for every client of a group: clients first."""
-Gradients: TypeAlias = Callable[[Stack, Tensor, Tensor, Tensor], tuple[Stack, Tensor]]
-"""(parameters, x, y, weights of samples) -> gradients, and the loss of each client's batch."""
+Gradients: TypeAlias = Callable[[Stack, Tensor, Tensor, Tensor, bool], tuple[Stack, Tensor]]
+"""(parameters, x, y, weights of samples, whether all models are alike) -> gradients, and the loss of each batch."""
 
 
 def chain_of(module: nn.Module) -> list[nn.Linear] | None:
@@ -50,13 +53,17 @@ def chain_of(module: nn.Module) -> list[nn.Linear] | None:
     return linear
 
 
-def chain_forward(stack: Stack, x: Tensor) -> list[Tensor]:
-    """What each layer of a chain takes, and at the end the logits."""
+def chain_forward(stack: Stack, x: Tensor, *, alike: bool = False) -> list[Tensor]:
+    """What each layer of a chain takes, and at the end the logits; models that are alike make one large product."""
     seen = [x.flatten(2)]
     layers = len(stack) // 2
     for i in range(layers):
-        # W x^T rather than x W^T: with few outputs it is the faster of the two.
-        h = torch.bmm(stack[2 * i], seen[-1].transpose(1, 2)).transpose(1, 2) + stack[2 * i + 1].unsqueeze(1)
+        weight, bias = stack[2 * i], stack[2 * i + 1]
+        if alike:
+            h = torch.addmm(bias[0], seen[-1].flatten(0, 1), weight[0].t()).view(*seen[-1].shape[:2], -1)
+        else:
+            # W x^T rather than x W^T: with few outputs it is the faster of the two.
+            h = torch.bmm(weight, seen[-1].transpose(1, 2)).transpose(1, 2) + bias.unsqueeze(1)
         seen.append(h.relu_() if i < layers - 1 else h)
     return seen
 
@@ -65,8 +72,8 @@ def chain_gradients(layers: int) -> Gradients:
     """Gradients of the mean cross-entropy of a chain of `layers` linear layers, written out."""
 
     @torch.no_grad()
-    def gradients(stack: Stack, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Stack, Tensor]:
-        seen = chain_forward(stack, x)
+    def gradients(stack: Stack, x: Tensor, y: Tensor, weight: Tensor, alike: bool) -> tuple[Stack, Tensor]:  # noqa: FBT001
+        seen = chain_forward(stack, x, alike=alike)
         logs = torch.log_softmax(seen[-1], dim=-1)
         share = (weight / weight.sum(1, keepdim=True).clamp_min(1e-30)).unsqueeze(-1)
         picked = logs.gather(2, y.unsqueeze(-1))
@@ -78,7 +85,9 @@ def chain_gradients(layers: int) -> Gradients:
         for i in reversed(range(layers)):
             found[:0] = [torch.bmm(back.transpose(1, 2), seen[i]), back.sum(1)]
             if i:
-                back = torch.bmm(back, stack[2 * i]).mul_(seen[i] > 0)
+                w = stack[2 * i]
+                to = torch.mm(back.flatten(0, 1), w[0]).view(*back.shape[:2], -1) if alike else torch.bmm(back, w)
+                back = to.mul_(seen[i] > 0)
         return found, loss
 
     return gradients
@@ -103,7 +112,7 @@ def func_gradients(module: nn.Module, *, compiled: bool) -> Gradients:
 
     run: Any = torch.compile(all_clients, dynamic=False) if compiled else all_clients
 
-    def gradients(stack: Stack, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Stack, Tensor]:
+    def gradients(stack: Stack, x: Tensor, y: Tensor, weight: Tensor, alike: bool) -> tuple[Stack, Tensor]:  # noqa: ARG001, FBT001
         found, losses = run(dict(zip(names, stack, strict=True)), x, y, weight)
         return [found[name].detach() for name in names], losses.detach()
 
@@ -137,7 +146,7 @@ class Batched:
         object.__setattr__(self, "_gradients", found)
         each = self.task.flat.size + self.task.training.batch * math.prod(self.task.samples.x_train.shape[1:])
         # Compiling is for one shape: all of a cohort in one group.
-        object.__setattr__(self, "_group", 1 << 30 if self.compiled else max(1, CACHE // (4 * each)))
+        object.__setattr__(self, "_group", 1 << 30 if self.compiled else max(1, min(MOST, CACHE // (4 * each))))
 
     @property
     def num_clients(self) -> int:
@@ -156,7 +165,8 @@ class Batched:
         """All clients of a cohort, group by group."""
         if any(isinstance(job.local, PhpFl) or "prototypes" in job.wants for job in jobs):
             return [self.task.train(job) for job in jobs]
-        groups = [jobs[first : first + self._group] for first in range(0, len(jobs), self._group)]
+        ends = np.linspace(0, len(jobs), math.ceil(len(jobs) / self._group) + 1).astype(int)
+        groups = [jobs[first:end] for first, end in itertools.pairwise(ends.tolist())]
         if not self._chain or min(self.workers, len(groups)) <= 1:
             return [report for group in groups for report in self._train_group(group)]
         with ThreadPoolExecutor(self.workers) as pool:
@@ -250,11 +260,12 @@ class Batched:
         strength = torch.tensor(pull, dtype=weights.dtype).unsqueeze(1)
         plain = not (t.momentum or t.weight_decay or t.clip or centre is not None or t.optimiser == "adam")
         stack = self._split(weights)
+        alike = all(job.start is jobs[0].start and job.own is jobs[0].own for job in jobs)
         first, second = torch.zeros((2, 0) if plain else (2, *weights.shape), dtype=weights.dtype)
         seen: list[Tensor] = []
         for step in range(max(map(len, plans))):
             x, y, share = data.batch(plans, step)
-            found, loss = self._gradients(stack, x, y, share)
+            found, loss = self._gradients(stack, x, y, share, alike and step == 0)
             seen.append(loss)
             with torch.no_grad():
                 if plain:
@@ -341,11 +352,13 @@ class _Data:
         """The samples of one step, padded to the largest batch, and what each weighs."""
         chosen = [plan[step] if step < len(plan) else plan[0][:0] for plan in plans]
         width = max(map(len, chosen))
-        rows = np.zeros((len(plans), width), dtype=np.int64)
-        share = np.zeros((len(plans), width))
-        for i, own in enumerate(chosen):
-            rows[i, : len(own)] = own
-            share[i, : len(own)] = 1
+        if all(len(own) == width for own in chosen):
+            rows, share = np.stack(chosen), np.ones((len(plans), width))
+        else:
+            rows, share = np.zeros((len(plans), width), dtype=np.int64), np.zeros((len(plans), width))
+            for i, own in enumerate(chosen):
+                rows[i, : len(own)] = own
+                share[i, : len(own)] = 1
         rows += self.offsets[:, None]
         x, y = self._take(rows)
         return x, y, torch.from_numpy(share).to(self.task.flat.dtype)
