@@ -43,4 +43,6 @@ class Sgd:
             state = self.momentum * state + update
             update = state
         rate = self.rate * schedule_of(self.schedule).scale(round)
-        return (params + rate * update).astype(params.dtype, copy=False), state
+        moved = rate * update
+        moved += params  # in place: a model of float64 is large
+        return moved.astype(params.dtype, copy=False), state
