@@ -1,12 +1,15 @@
 """How the server moves the model: one line each in `SERVERS`."""
 
+from functools import partial
 from typing import Any
 
 from fedparity.protocols import Server
-from fedparity.servers.adaptive import Adam, Yogi
+from fedparity.servers.adaptive import Adaptive
 from fedparity.servers.sgd import Sgd
 from fedparity.table import Table
 
-SERVERS: Table[Server[Any]] = Table("server optimiser", {"sgd": Sgd, "adam": Adam, "yogi": Yogi})
+SERVERS: Table[Server[Any]] = Table(
+    "server optimiser", {"sgd": Sgd, "adam": Adaptive, "yogi": partial(Adaptive, second="yogi")}
+)
 
-__all__ = ["SERVERS", "Adam", "Sgd", "Yogi"]
+__all__ = ["SERVERS", "Adaptive", "Sgd"]

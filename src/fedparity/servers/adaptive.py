@@ -10,7 +10,7 @@ d is the aggregated update. As in the paper there is no bias correction, and v s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from fedparity import checks
 from fedparity.schedules import schedule_of
 from fedparity.types import Vector
-
-REDDI = "Reddi et al., Adaptive Federated Optimization, ICLR 2021"
 
 
 @dataclass(slots=True)
@@ -30,33 +28,26 @@ class Moments:
     second: NDArray[np.float64]
 
 
-def _check(rate: float, b1: float, b2: float, eps: float, schedule: str) -> None:
-    checks.positive("rate", rate)
-    checks.between("b1", b1, 0, 0.9999)
-    checks.between("b2", b2, 0, 0.99999)
-    checks.positive("eps", eps)
-    schedule_of(schedule)
-
-
-def _move(params: Vector, moments: Moments, rate: float, eps: float) -> tuple[Vector, Moments]:
-    step = rate * moments.first / (np.sqrt(np.maximum(moments.second, 0.0)) + eps)
-    return (params + step).astype(params.dtype, copy=False), moments
-
-
 @dataclass(frozen=True, slots=True)
-class Adam:
-    """Steps scaled by the size of earlier updates, coordinate by coordinate (FedAdam)."""
+class Adaptive:
+    """Steps scaled by the size of earlier updates, coordinate by coordinate (FedAdam, FedYogi)."""
 
     rate: float = 0.01
     b1: float = 0.9
     b2: float = 0.99
     eps: float = 1e-3
+    second: Literal["adam", "yogi"] = "adam"
+    """How the second moment moves: towards an update's square, or by its size."""
     schedule: str = "constant"
     """What the rate is multiplied by in each round: a name of `fedparity list schedules`, its keys as a=1;b=2."""
-    reference: ClassVar[str] = REDDI
+    reference: ClassVar[str] = "Reddi et al., Adaptive Federated Optimization, ICLR 2021"
 
     def __post_init__(self) -> None:
-        _check(self.rate, self.b1, self.b2, self.eps, self.schedule)
+        checks.positive("rate", self.rate)
+        checks.between("b1", self.b1, 0, 0.9999)
+        checks.between("b2", self.b2, 0, 0.99999)
+        checks.positive("eps", self.eps)
+        schedule_of(self.schedule)
 
     def init(self, size: int) -> Moments:
         """Nothing moved yet."""
@@ -66,32 +57,10 @@ class Adam:
         """Along the first moment, over the root of the second."""
         d = np.asarray(update, dtype=np.float64)
         first = self.b1 * state.first + (1 - self.b1) * d
-        second = self.b2 * state.second + (1 - self.b2) * d**2
-        return _move(params, Moments(first, second), self.rate * schedule_of(self.schedule).scale(round), self.eps)
-
-
-@dataclass(frozen=True, slots=True)
-class Yogi:
-    """As adam, with a second moment that moves by the size of an update, not towards it (FedYogi)."""
-
-    rate: float = 0.01
-    b1: float = 0.9
-    b2: float = 0.99
-    eps: float = 1e-3
-    schedule: str = "constant"
-    """What the rate is multiplied by in each round: a name of `fedparity list schedules`, its keys as a=1;b=2."""
-    reference: ClassVar[str] = REDDI
-
-    def __post_init__(self) -> None:
-        _check(self.rate, self.b1, self.b2, self.eps, self.schedule)
-
-    def init(self, size: int) -> Moments:
-        """Nothing moved yet."""
-        return Moments(np.zeros(size), np.full(size, self.eps**2))
-
-    def step(self, state: Moments, params: Vector, update: Vector, round: int) -> tuple[Vector, Moments]:
-        """Along the first moment, over the root of the second."""
-        d = np.asarray(update, dtype=np.float64)
-        first = self.b1 * state.first + (1 - self.b1) * d
-        second = state.second - (1 - self.b2) * d**2 * np.sign(state.second - d**2)
-        return _move(params, Moments(first, second), self.rate * schedule_of(self.schedule).scale(round), self.eps)
+        if self.second == "adam":
+            second = self.b2 * state.second + (1 - self.b2) * d**2
+        else:
+            second = state.second - (1 - self.b2) * d**2 * np.sign(state.second - d**2)
+        rate = self.rate * schedule_of(self.schedule).scale(round)
+        step = rate * first / (np.sqrt(np.maximum(second, 0.0)) + self.eps)
+        return (params + step).astype(params.dtype, copy=False), Moments(first, second)
