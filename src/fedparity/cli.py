@@ -266,7 +266,8 @@ def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: boo
     from fedparity.experiment.stop import Stop
 
     report.require()
-    trace = ready(spec)
+    with Rounds(spec, quiet=as_json) as rounds:
+        trace = ready(spec, rounds.prepare)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
         with Stop() as stop, Rounds(spec, quiet=as_json) as rounds:
             watch = Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store, data=rounds.prepare)

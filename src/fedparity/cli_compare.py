@@ -113,8 +113,9 @@ def _run_and_compare(
     from fedparity.experiment.stop import Stop
 
     report.require()
-    trace = ready(spec)
     quiet = shown != "table"
+    with Rounds(spec, quiet=quiet) as rounds:
+        trace = ready(spec, rounds.prepare)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
         with Stop() as stop, Rounds(spec, quiet=quiet) as rounds:
             watch = Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store, data=rounds.prepare)
@@ -160,11 +161,10 @@ def _spec_of(path: Path | None, methods: str | None, beta: str | None, overrides
 
 def _fits(spec: Spec, method: MethodSpec) -> bool:
     """Whether a method can run on the spec's task at all; if not, it is said why."""
-    from fedparity.experiment.runner import ready
+    from fedparity.experiment.runner import check_methods
 
-    people = type(spec.population)(clients=spec.population.clients, availability="always")
     try:
-        ready(spec.model_copy(update={"methods": (method,), "rounds": 1, "population": people}))
+        check_methods(spec.model_copy(update={"methods": (method,)}))
     except ConfigError as error:
         say(f"Left out: {error}", stderr=True)
         return False

@@ -34,7 +34,8 @@ def tune_command(
     loaded = load(spec, overrides or [])
     tried = _rates(rates)
     wide = grid(loaded, tried)
-    trace = ready(wide)
+    with Rounds(wide, quiet=as_json) as rounds:
+        trace = ready(wide, rounds.prepare)
     with Stop() as stop, Rounds(wide, quiet=as_json) as rounds:
         results = run_spec(
             wide, Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, data=rounds.prepare), trace

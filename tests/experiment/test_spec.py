@@ -140,6 +140,7 @@ tasks = st.builds(Task, dataset=st.sampled_from(["quadratic", "logistic"]), **co
     partition=st.none() | st.sampled_from(["dirichlet:alpha=.3", "iid"]),
     model=st.none() | st.sampled_from(["cnn", "mlp:hidden=8/4", "resnet18:norm=batch", "logistic"]),
     validation=st.none() | st.floats(0, 0.5),
+    weights=st.just("own.safetensors"),
     trains=st.sampled_from(["", "fc"]),
     steps=st.none() | st.integers(1, 9),
     optimiser=st.sampled_from(["sgd", "adam"]),

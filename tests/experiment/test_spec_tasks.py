@@ -9,12 +9,12 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from fedparity import Coordinator, InProcess, run, stream
-from fedparity.cli import app
+from fedparity.cli import app, main
 from fedparity.data import weights_path
 from fedparity.errors import ConfigError, InputError
 from fedparity.experiment import tasks
 from fedparity.experiment.runner import run_spec
-from fedparity.experiment.spec import parse
+from fedparity.experiment.spec import parse, to_toml
 from fedparity.experiment.tasks import build_task
 from fedparity.models import MODELS
 from fedparity.models.chain import trained
@@ -209,8 +209,18 @@ def test_a_frozen_beginning_is_read_from_the_cache(images, tmp_path):
 
 
 def test_trains_without_weights_is_refused(images):
-    with pytest.raises(ConfigError, match=r"task.trains='fc2' leaves the rest .* give task.weights"):
-        build_task(spec_of(images, "task.model=cnn", "task.trains=fc2"), 0)
+    with pytest.raises(InputError, match=r"trains='fc2' leaves the rest .* give weights"):
+        spec_of(images, "task.model=cnn", "task.trains=fc2")
+
+
+def test_a_file_that_is_not_there_leaves_no_folder_behind(images, tmp_path, capsys, monkeypatch):
+    spec = tmp_path / "s.toml"
+    spec.write_text(to_toml(spec_of(images, "task.model=cnn", "task.weights=gone.safetensors")))
+    monkeypatch.setattr("sys.argv", ["fedparity", "run", str(spec), "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "gone.safetensors: cannot be read" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_given_weights_are_the_first_model(images, tmp_path):

@@ -205,8 +205,8 @@ def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[Metho
     return [record.run(name, state) for name, state in now.items()]
 
 
-def ready(spec: Spec) -> Trace:
-    """The run's trace, if it can start: what only shows then is refused before any folder is touched."""
+def check_methods(spec: Spec) -> None:
+    """Refuse methods that do not fit the number of clients or the task."""
     for contender in spec.methods:
         coordinator = build_coordinator(spec, contender, spec.seed)
         coordinator.init(spec.population.clients)
@@ -217,7 +217,17 @@ def ready(spec: Spec) -> Trace:
             raise ConfigError(
                 f"method {contender.name!r} needs a classifier trained with PyTorch; use dataset='digits'"
             )
-    return draw_trace(spec)
+
+
+def ready(spec: Spec, progress: DataProgress = silent) -> Trace:
+    """The run's trace, if it can start: what only shows then is refused before any folder is touched.
+
+    That needs the data read and the model built once: a file that is not there or does not fit shows only then.
+    """
+    check_methods(spec)
+    trace = draw_trace(spec)
+    build_task(spec, spec.seed, progress=progress)
+    return trace
 
 
 def run_spec(spec: Spec, watch: Watch | None = None, trace: Trace | None = None) -> Results:

@@ -126,6 +126,8 @@ class Task(_Part):
             _build("features", EXTRACTORS, self.features)
             if self.weights is not None or self.trains:
                 raise ValueError("features are of a network of their own: leave out weights and trains")
+        if self.trains and self.weights is None:
+            raise ValueError(f"trains={self.trains!r} leaves the rest of the model at random values; give weights, too")
         if self.device != "cpu" and self.path in {"batched", "compiled"}:
             raise ValueError(f"path={self.path!r} is for the CPU, but device={self.device!r}; use path='plain'")
         if self.dataset in NUMPY:

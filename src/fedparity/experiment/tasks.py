@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from fedparity.data.dataset import Progress, silent
 from fedparity.data.features import FeatureCache
 from fedparity.data.partitions import PARTITIONS
 from fedparity.errors import ConfigError
-from fedparity.experiment.spec import NUMPY, Spec
+from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec import Task as TaskSpec
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fedparity.tasks.samples import Samples
+
+Features: TypeAlias = Callable[[NDArray[Any], Ids], NDArray[np.float32]]
+"""Some rows of images as features, a row each."""
 
 
 def processors() -> int:
@@ -52,12 +56,8 @@ def _torch_task(t: TaskSpec, clients: int, seed: int, workers: int, progress: Pr
 
     samples = _samples(t, clients, seed, progress)
     module, given = _module(t, samples)
-    if given and t.trains:
+    if t.trains:
         module, samples = _cut(t, module, samples, progress)
-    elif t.trains:
-        raise ConfigError(
-            f"task.trains={t.trains!r} leaves the rest of the model at random values; give task.weights, too"
-        )
     task = TorchTask(
         module,
         samples,
@@ -133,27 +133,22 @@ def _featured(text: str, data: DataSet, samples: Samples, progress: Progress) ->
     chosen = EXTRACTORS.build(text)
     extract = chosen.extractor(fetch_weights(chosen.weights, progress=progress), data.peak)
 
-    def features(images: NDArray[np.uint8], rows: Ids) -> tuple[NDArray[np.float32], Ids]:
-        wanted = np.unique(rows)
-        found = FeatureCache(images, extract, extract.digest, extract.width).rows(wanted, progress)
-        place = np.zeros(len(images), dtype=np.int64)
-        place[wanted] = np.arange(len(wanted))
-        return found, place
+    def features(images: NDArray[np.uint8], rows: Ids) -> NDArray[np.float32]:
+        return FeatureCache(images, extract, extract.digest, extract.width).rows(rows, progress)
 
     return _replaced(samples, features, data.x_train, data.x_test)
 
 
-def _replaced(samples: Samples, features: Any, x_train: NDArray[Any], x_test: NDArray[Any]) -> Samples:
+def _replaced(samples: Samples, features: Features, x_train: NDArray[Any], x_test: NDArray[Any]) -> Samples:
     """The same samples with features instead of images, renumbered: clients', the server's own, and all held out."""
     held = np.unique(np.concatenate([*samples.train, samples.validation]))
     tested = np.unique(np.concatenate([*samples.test, samples.held_out]))
-    train, at = features(x_train, held)
-    test, there = features(x_test, tested)
+    at, there = _places(held, len(x_train)), _places(tested, len(x_test))
     return replace(
         samples,
-        x_train=train,
+        x_train=features(x_train, held),
         y_train=samples.y_train[held],
-        x_test=test,
+        x_test=features(x_test, tested),
         y_test=samples.y_test[tested],
         train=[at[rows] for rows in samples.train],
         test=_shared([there[rows] for rows in samples.test]),
@@ -161,6 +156,13 @@ def _replaced(samples: Samples, features: Any, x_train: NDArray[Any], x_test: ND
         validation=at[samples.validation],
         peak=1.0,
     )
+
+
+def _places(rows: Ids, total: int) -> Ids:
+    """Where each of `rows` stands among them."""
+    found = np.zeros(total, dtype=np.int64)
+    found[rows] = np.arange(len(rows))
+    return found
 
 
 def _module(t: TaskSpec, samples: Samples) -> tuple[nn.Module, bool]:
@@ -190,14 +192,8 @@ def _cut(t: TaskSpec, module: Any, samples: Samples, progress: Progress) -> tupl
     extract, width, inner = frozen_prefix(prefix, shape, samples.peak)
     digest = hashlib.sha256(_values(prefix).tobytes() + extract.digest.encode()).hexdigest()
 
-    def features(images: NDArray[np.uint8], rows: Ids) -> tuple[NDArray[np.float32], Ids]:
-        wanted = np.unique(rows)
-        found = FeatureCache(np.moveaxis(images, 1, -1), extract, digest, width).rows(wanted, progress)
-        place = np.zeros(len(images), dtype=np.int64)
-        place[wanted] = np.arange(len(wanted))
-        return found.reshape(len(wanted), *inner), place
+    def features(images: NDArray[np.uint8], rows: Ids) -> NDArray[np.float32]:
+        found = FeatureCache(np.moveaxis(images, 1, -1), extract, digest, width).rows(rows, progress)
+        return found.reshape(len(rows), *inner)
 
     return rest, _replaced(samples, features, samples.x_train, samples.x_test)
-
-
-__all__ = ["NUMPY", "build_task", "processors"]
