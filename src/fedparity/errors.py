@@ -15,6 +15,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MANY = 60
+"""Names that one line of an error can still list."""
+
 
 class FedparityError(Exception):
     """Base of everything this package raises on purpose."""
@@ -42,7 +45,8 @@ class RoundError(FedparityError):
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that is not in a table, with the nearest one that is."""
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" did you mean {near[0]!r}?" if near else ""
-    return ConfigError(f"unknown {kind} {name!r};{hint} known: {', '.join(names)}")
+    shown = ", ".join(names) if len(names) <= MANY else f"{len(names)} names, which `fedparity list` shows"
+    return ConfigError(f"unknown {kind} {name!r};{hint} known: {shown}")

@@ -140,7 +140,9 @@ def load_trace(
     most = int((offset / seconds + 1e-9) // 1)
     watched = most if watch is None else watch
     if not 0 <= watched <= most:
-        raise ConfigError(f"watch={watch} must be between 0 and the {most} rounds that lie before start={offset:g}")
+        raise ConfigError(
+            f"watch={watch} must be between 0 and the {most} rounds that lie before start={offset:g}; lower it"
+        )
     if not watched:
         return trace
     return replace(trace, before=intervals.replay(watched, seconds, offset - watched * seconds))

@@ -9,6 +9,7 @@ split.
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -29,7 +30,7 @@ TRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Scheme:
+class Scheme(ABC):
     """What all ways have in common: how a client is tested."""
 
     test: Literal["own", "mix"] = "own"
@@ -47,7 +48,8 @@ class Scheme:
         self._check()
 
     def _check(self) -> None:
-        """Rules on a scheme's own settings."""
+        """Rules on a scheme's own settings; none by default."""
+        return
 
     def split(
         self,
@@ -70,11 +72,11 @@ class Scheme:
         owner, image = self._deal(train, num_clients, stream(seed, "partition"), groups)
         return build(owner, image, train, num_clients, HeldOut(order, starts, self.test, self.test_samples, seed))
 
+    @abstractmethod
     def _deal(
         self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
     ) -> tuple[Ids, Ids]:
         """Owners and images, in any order."""
-        raise NotImplementedError
 
 
 def _cuts(total: int, parts: int) -> Ids:
