@@ -88,7 +88,7 @@ class Gate:
 
     def _too_long(self, delta: Vector) -> str | None:
         # One quick pass, in the update's own precision, clears nearly all; what it does not is looked at closely.
-        if float(np.einsum("i,i->", delta, delta)) <= 0.5 * self.max_norm**2:
+        if float(np.vdot(delta, delta)) <= 0.5 * self.max_norm**2:
             return None
         if not np.isfinite(delta).all():
             return "update is not finite"

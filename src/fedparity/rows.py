@@ -53,7 +53,7 @@ def _chunks(size: int) -> Iterator[slice]:
 def combine(weights: FloatArray, rows: Sequence[Vector], size: int) -> NDArray[np.float64]:
     """The sum of weights[i] * rows[i] in float64, one pass over the rows."""
     total = np.zeros(size)
-    used = [(float(w), row) for w, row in zip(weights, rows, strict=True) if w != 0]
+    used = [(w, row) for w, row in zip(weights.tolist(), rows, strict=True) if w != 0]
     files = _files(row for _, row in used)
     scratch = np.empty(min(size, CHUNK))
     looked_at = 0
@@ -63,10 +63,11 @@ def combine(weights: FloatArray, rows: Sequence[Vector], size: int) -> NDArray[n
         for weight, row in used:
             np.multiply(row[part], weight, out=product, dtype=np.float64)
             into += product
-            looked_at += row.itemsize * len(into)
-            if files and looked_at >= RELEASE:
-                _let_go(files)
-                looked_at = 0
+            if files:
+                looked_at += row.itemsize * len(into)
+                if looked_at >= RELEASE:
+                    _let_go(files)
+                    looked_at = 0
     _let_go(files)
     return total
 

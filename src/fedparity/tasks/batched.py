@@ -1,9 +1,7 @@
 """Many small clients trained as one computation: their models are stacked, and every step is taken by all of them.
 
-A chain of linear layers with ReLU between them has its gradients written out as batched matrix products; any other
-model without buffers goes through `torch.func` (vmap over clients of the gradient), compiled if asked for. Clients
-train in groups whose models fit a processor's cache. Who shares a group follows from the plan alone, so bits do not
-depend on workers; they may differ in the last places from those of clients trained one by one.
+Clients train in groups whose models fit a processor's cache. Who shares a group follows from the plan alone, so bits
+do not depend on workers; they may differ in the last places from those of clients trained one by one.
 
 Batches are padded to one size with samples that weigh nothing; a client that has fewer steps than others rests.
 """
@@ -15,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,9 +23,11 @@ from torch import Tensor, nn
 from fedparity.errors import ConfigError
 from fedparity.local import Ditto, PhpFl, Prox
 from fedparity.protocols import Measure
+from fedparity.rng import streams
 from fedparity.tasks.flat import pieces
 from fedparity.tasks.optimise import BETA1, BETA2, EPS
 from fedparity.tasks.rule import finish
+from fedparity.tasks.stacked import Gradients, Stack, chain_forward, chain_gradients, chain_of, func_gradients
 from fedparity.tasks.torch_task import TorchTask
 from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 
@@ -35,89 +35,6 @@ CACHE = 16 << 20
 """Bytes of stacked models and batches that train together."""
 MOST = 50
 """Clients of a group at most: several groups of a cohort train side by side."""
-
-Stack: TypeAlias = list[Tensor]
-"""Each parameter of the model for every client of a group: clients first."""
-Gradients: TypeAlias = Callable[[Stack, Tensor, Tensor, Tensor, bool], tuple[Stack, Tensor]]
-"""(parameters, x, y, weights of samples, whether all models are alike) -> gradients, and the loss of each batch."""
-
-
-def chain_of(module: nn.Module) -> list[nn.Linear] | None:
-    """The linear layers of a module that is nothing but flatten, linear layers and ReLU between them; else None."""
-    layers = [m for m in module.modules() if not list(m.children()) and not isinstance(m, (nn.Flatten, nn.Identity))]
-    kinds = [type(layer) for layer in layers]
-    expected = [nn.Linear if i % 2 == 0 else nn.ReLU for i in range(len(kinds))]
-    linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
-    if not kinds or len(kinds) % 2 == 0 or kinds != expected or any(layer.bias is None for layer in linear):
-        return None
-    return linear
-
-
-def chain_forward(stack: Stack, x: Tensor, *, alike: bool = False) -> list[Tensor]:
-    """What each layer of a chain takes, and at the end the logits; models that are alike make one large product."""
-    seen = [x.flatten(2)]
-    layers = len(stack) // 2
-    for i in range(layers):
-        weight, bias = stack[2 * i], stack[2 * i + 1]
-        if alike:
-            h = torch.addmm(bias[0], seen[-1].flatten(0, 1), weight[0].t()).view(*seen[-1].shape[:2], -1)
-        else:
-            # W x^T rather than x W^T: with few outputs it is the faster of the two.
-            h = torch.bmm(weight, seen[-1].transpose(1, 2)).transpose(1, 2) + bias.unsqueeze(1)
-        seen.append(h.relu_() if i < layers - 1 else h)
-    return seen
-
-
-def chain_gradients(layers: int) -> Gradients:
-    """Gradients of the mean cross-entropy of a chain of `layers` linear layers, written out."""
-
-    @torch.no_grad()
-    def gradients(stack: Stack, x: Tensor, y: Tensor, weight: Tensor, alike: bool) -> tuple[Stack, Tensor]:  # noqa: FBT001
-        seen = chain_forward(stack, x, alike=alike)
-        logs = torch.log_softmax(seen[-1], dim=-1)
-        share = (weight / weight.sum(1, keepdim=True).clamp_min(1e-30)).unsqueeze(-1)
-        picked = logs.gather(2, y.unsqueeze(-1))
-        loss = -(picked * share).sum((1, 2))
-        back = logs.exp_()
-        back.scatter_add_(2, y.unsqueeze(-1), torch.full_like(picked, -1.0))
-        back *= share
-        found: Stack = []
-        for i in reversed(range(layers)):
-            found[:0] = [torch.bmm(back.transpose(1, 2), seen[i]), back.sum(1)]
-            if i:
-                w = stack[2 * i]
-                to = torch.mm(back.flatten(0, 1), w[0]).view(*back.shape[:2], -1) if alike else torch.bmm(back, w)
-                back = to.mul_(seen[i] > 0)
-        return found, loss
-
-    return gradients
-
-
-def func_gradients(module: nn.Module, *, compiled: bool) -> Gradients:
-    """The same for any module without buffers, through `torch.func`."""
-    names = [name for name, _ in module.named_parameters()]
-
-    def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-        logits = torch.func.functional_call(module, parameters, (x,))
-        each = nn.functional.cross_entropy(logits, y, reduction="none")
-        return (each * weight).sum() / weight.sum().clamp_min(1e-30)
-
-    def all_clients(
-        parameters: dict[str, Tensor], x: Tensor, y: Tensor, weight: Tensor
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        found: tuple[dict[str, Tensor], Tensor] = torch.func.vmap(torch.func.grad_and_value(loss))(
-            parameters, x, y, weight
-        )
-        return found
-
-    run: Any = torch.compile(all_clients, dynamic=False) if compiled else all_clients
-
-    def gradients(stack: Stack, x: Tensor, y: Tensor, weight: Tensor, alike: bool) -> tuple[Stack, Tensor]:  # noqa: ARG001, FBT001
-        found, losses = run(dict(zip(names, stack, strict=True)), x, y, weight)
-        return [found[name].detach() for name in names], losses.detach()
-
-    return gradients
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batched:
@@ -131,6 +48,7 @@ class Batched:
     _chain: bool = field(init=False, repr=False)
     _gradients: Gradients = field(init=False, repr=False)
     _group: int = field(init=False, repr=False)
+    _pool: ThreadPoolExecutor = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         parts = pieces(self.task.module)
@@ -139,12 +57,11 @@ class Batched:
         if any(not t.requires_grad for _, t in parts):
             raise ConfigError("path='batched' trains whole models; use path='plain' to freeze a part")
         chain = None if self.compiled else chain_of(self.task.module)
-        found = (
-            func_gradients(self.task.module, compiled=self.compiled) if chain is None else chain_gradients(len(chain))
-        )
+        found = func_gradients(self.task.module, compiled=self.compiled) if chain is None else chain_gradients
         object.__setattr__(self, "_chain", chain is not None)
         object.__setattr__(self, "_gradients", found)
         each = self.task.flat.size + self.task.training.batch * math.prod(self.task.samples.x_train.shape[1:])
+        object.__setattr__(self, "_pool", ThreadPoolExecutor(self.workers))
         # Compiling is for one shape: all of a cohort in one group.
         object.__setattr__(self, "_group", 1 << 30 if self.compiled else max(1, min(MOST, CACHE // (4 * each))))
 
@@ -166,26 +83,29 @@ class Batched:
         if any(isinstance(job.local, PhpFl) or "prototypes" in job.wants for job in jobs):
             return [self.task.train(job) for job in jobs]
         ends = np.linspace(0, len(jobs), math.ceil(len(jobs) / self._group) + 1).astype(int)
-        groups = [jobs[first:end] for first, end in itertools.pairwise(ends.tolist())]
-        if not self._chain or min(self.workers, len(groups)) <= 1:
-            return [report for group in groups for report in self._train_group(group)]
-        with ThreadPoolExecutor(self.workers) as pool:
-            return [report for done in pool.map(self._train_group, groups) for report in done]
+        drawn = _streams_of(jobs)
+        # What Python does for each client happens here: threads would only wait for one another.
+        groups = (
+            _Data(self.task, jobs[first:end], drawn[first:end]) for first, end in itertools.pairwise(ends.tolist())
+        )
+        if not self._chain or min(self.workers, len(ends) - 1) <= 1:
+            return [report for group in groups for report in _reports(group, self._train_group(group))]
+        training = [(group, self._pool.submit(self._train_group, group)) for group in groups]
+        return [report for group, trained in training for report in _reports(group, trained.result())]
 
-    def _train_group(self, jobs: Sequence[Job]) -> list[ClientReport]:
+    def _train_group(self, data: _Data) -> _Outcome:
         torch.set_num_threads(self.task.threads)
-        data = _Data(self.task, jobs)
+        jobs = data.jobs
         told = self._before(jobs, data)
         start = self._stack([job.start for job in jobs])
         rules = [job.local for job in jobs]
         pull = [rule.mu if isinstance(rule, Prox) else 0.0 for rule in rules]
-        streams = [job.rng() for job in jobs]
-        weights, bad = self._descend(jobs, data, start, pull, streams)
+        weights, bad = self._descend(data, data.steps, start, pull)
         personal: NDArray[Any] | None = None
-        if any(isinstance(rule, Ditto) for rule in rules):
+        if data.personal_steps:
             begin = self._stack([job.params if job.own is None else job.own for job in jobs])
             pull = [rule.lam if isinstance(rule, Ditto) else 0.0 for rule in rules]
-            own, worse = self._descend(jobs, data, begin, pull, streams)
+            own, worse = self._descend(data, data.personal_steps, begin, pull)
             personal = own.numpy()
             bad = [a or b for a, b in zip(bad, worse, strict=True)]
         if any("loss_after" in job.wants for job in jobs):
@@ -193,21 +113,10 @@ class Batched:
             for i, mean in enumerate(data.means(after)):
                 told[i]["loss_after"] = mean
                 bad[i] = bad[i] or (None if math.isfinite(mean) else "loss is not finite after training")
-        trained = weights.numpy()
-        same = all(job.params is jobs[0].params for job in jobs)
-        deltas = trained - jobs[0].params if same else [w - job.params for w, job in zip(trained, jobs, strict=True)]
-        return [
-            ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {bad[i]}")
-            if bad[i]
-            else finish(
-                job,
-                deltas[i],
-                None if personal is None or not isinstance(job.local, Ditto) else personal[i].copy(),
-                num_samples=data.sizes[i],
-                **told[i],
-            )
-            for i, job in enumerate(jobs)
-        ]
+        deltas = weights.numpy()
+        for delta, job in zip(deltas, jobs, strict=True):
+            delta -= job.params
+        return _Outcome(deltas, personal, told, bad)
 
     def _before(self, jobs: Sequence[Job], data: _Data) -> list[dict[str, Any]]:
         told: list[dict[str, Any]] = [{} for _ in jobs]
@@ -223,9 +132,9 @@ class Batched:
         return told
 
     def _stack(self, vectors: Sequence[Vector]) -> Tensor:
-        """A copy of each, clients first; most often they are all one model."""
+        """A copy of each, clients first; of the first alone if they are all one model, as they are most often."""
         if all(vector is vectors[0] for vector in vectors):
-            return torch.from_numpy(vectors[0].copy()).to(self.task.flat.dtype).repeat(len(vectors), 1)
+            vectors = vectors[:1]
         return torch.from_numpy(np.stack(vectors)).to(self.task.flat.dtype)
 
     def _split(self, weights: Tensor) -> Stack:
@@ -234,50 +143,54 @@ class Batched:
         return [part.view(len(weights), *shape) for part, shape in zip(parts, shapes, strict=True)]
 
     @torch.no_grad()
-    def _forward(self, weights: Tensor, x: Tensor) -> Tensor:
+    def _forward(self, weights: Tensor, x: Tensor, scale: float) -> Tensor:
         if self._chain:
-            return chain_forward(self._split(weights), x)[-1]
+            return chain_forward(self._split(weights), x, scale)[-1]
         names = [name for name, _ in self.task.module.named_parameters()]
-        stack = dict(zip(names, self._split(weights), strict=True))
+        stack = dict(zip(names, self._split(weights.expand(len(x), -1)), strict=True))
         found: Tensor = torch.func.vmap(
             lambda parameters, inputs: torch.func.functional_call(self.task.module, parameters, (inputs,))
-        )(stack, x)
+        )(stack, x * scale)
         return found
 
     def _descend(
-        self,
-        jobs: Sequence[Job],
-        data: _Data,
-        weights: Tensor,
-        pull: list[float],
-        streams: Sequence[np.random.Generator],
+        self, data: _Data, steps: list[_Step], start: Tensor, pull: list[float]
     ) -> tuple[Tensor, list[str | None]]:
-        """Train all models from `weights`; the trained ones, and what went wrong with each."""
-        t = self.task.training
-        plans = [list(t.batches(size, rng)) for size, rng in zip(data.sizes, streams, strict=True)]
-        rates = torch.tensor([t.rate * job.rate for job in jobs], dtype=weights.dtype).unsqueeze(1)
+        """Train everybody's model from `start`, which is one for all or one each; and what went wrong with each."""
+        t, jobs = self.task.training, data.jobs
+        rates = torch.tensor([t.rate * job.rate for job in jobs], dtype=start.dtype).view(-1, 1, 1)
+        if not (t.momentum or t.weight_decay or t.clip or any(pull) or t.optimiser == "adam"):
+            return self._descend_plainly(data, steps, start, rates)
         centre = self._stack([job.params for job in jobs]) if any(pull) else None
-        strength = torch.tensor(pull, dtype=weights.dtype).unsqueeze(1)
-        plain = not (t.momentum or t.weight_decay or t.clip or centre is not None or t.optimiser == "adam")
-        stack = self._split(weights)
-        alike = all(job.start is jobs[0].start and job.own is jobs[0].own for job in jobs)
-        first, second = torch.zeros((2, 0) if plain else (2, *weights.shape), dtype=weights.dtype)
+        strength = torch.tensor(pull, dtype=start.dtype).unsqueeze(1)
+        weights = start.repeat(len(jobs) // len(start), 1)
+        first, second = torch.zeros((2, *weights.shape), dtype=start.dtype)
         seen: list[Tensor] = []
-        for step in range(max(map(len, plans))):
-            x, y, share = data.batch(plans, step)
-            found, loss = self._gradients(stack, x, y, share, alike and step == 0)
+        for number, step in enumerate(steps):
+            stack = self._split(weights if number else start)
+            found, loss = self._gradients(stack, data.take(step.rows), step.y, step.share, data.scale)
             seen.append(loss)
-            with torch.no_grad():
-                if plain:
-                    for part, gradient in zip(stack, found, strict=True):
-                        part.sub_(gradient.mul_(rates.view(-1, *[1] * (gradient.ndim - 1))))
-                    continue
-                gradient = torch.cat([g.flatten(1) for g in found], dim=1)
-                if centre is not None:
-                    gradient += strength * (weights - centre)
-                awake = torch.tensor([[float(step < len(plan))] for plan in plans], dtype=weights.dtype)
-                weights -= awake * rates * self._direction(weights, gradient, first, second, step)
-        return weights, self._trouble(seen, plans, data.sizes)
+            gradient = torch.cat([g.flatten(1) for g in found], dim=1)
+            if centre is not None:
+                gradient += strength * (weights - centre)
+            awake = (step.share[:, :, 0].amax(1, keepdim=True) > 0).to(start.dtype)
+            weights -= awake * rates[:, :, 0] * self._direction(weights, gradient, first, second, number)
+        return weights, self._trouble(seen, data.sizes)
+
+    def _descend_plainly(
+        self, data: _Data, steps: list[_Step], start: Tensor, rates: Tensor
+    ) -> tuple[Tensor, list[str | None]]:
+        """w <- w - rate g: the rate goes into the shares, which are few, rather than into the gradients."""
+        weights = torch.empty((len(data.jobs), start.shape[1]), dtype=start.dtype)
+        now, new = self._split(start), self._split(weights)
+        seen: list[Tensor] = []
+        for step in steps:
+            found, loss = self._gradients(now, data.take(step.rows), step.y, step.share * rates, data.scale)
+            seen.append(loss)
+            for before, after, gradient in zip(now, new, found, strict=True):
+                torch.sub(before, gradient, out=after)
+            now = new
+        return weights, self._trouble(seen, data.sizes)
 
     def _direction(self, weights: Tensor, gradient: Tensor, first: Tensor, second: Tensor, step: int) -> Tensor:
         """Where the optimiser goes: `tasks.optimise`, for a stack of models."""
@@ -293,14 +206,15 @@ class Batched:
             return first / root / (1 - BETA1 ** (step + 1))
         return first.mul_(t.momentum).add_(gradient) if t.momentum else gradient
 
-    def _trouble(self, seen: list[Tensor], plans: list[list[Ids]], sizes: list[int]) -> list[str | None]:
-        losses = torch.stack(seen).double().numpy()
-        if np.isfinite(losses).all():
-            return [None] * len(plans)
+    def _trouble(self, seen: list[Tensor], sizes: list[int]) -> list[str | None]:
+        """Where each client's loss was not finite; after its last step a client has none."""
+        finite = torch.stack(seen).isfinite().numpy()
+        if finite.all():
+            return [None] * len(sizes)
         found: list[str | None] = []
-        for i, plan in enumerate(plans):
-            wrong = np.flatnonzero(~np.isfinite(losses[: len(plan), i]))
-            place = self.task.training.place(int(wrong[0]), sizes[i]) if len(wrong) else None
+        for i, size in enumerate(sizes):
+            wrong = np.flatnonzero(~finite[: self.task.training.num_batches(size), i])
+            place = self.task.training.place(int(wrong[0]), size) if len(wrong) else None
             found.append(None if place is None else f"loss is not finite in {place}")
         return found
 
@@ -330,51 +244,107 @@ class Batched:
         return self.task.label_counts()
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What every client of a group looks at in one step: its next batch, padded to the largest."""
+
+    rows: Ids
+    """Clients x samples: where they stand in the training data."""
+    y: Tensor
+    """Clients x samples x 1: their labels."""
+    share: Tensor
+    """Clients x samples x 1: what part of the client's loss each is; 0 for padding."""
+
+
 class _Data:
     """The samples of a group of clients, side by side."""
 
-    def __init__(self, task: TorchTask, jobs: Sequence[Job]) -> None:
-        self.task = task
+    def __init__(self, task: TorchTask, jobs: Sequence[Job], streams: Sequence[np.random.Generator]) -> None:
+        self.task, self.jobs = task, jobs
         rows = [task.samples.train[job.client] for job in jobs]
         self.sizes = [len(r) for r in rows]
-        self.offsets = np.cumsum([0, *self.sizes[:-1]])
+        self.offsets = np.cumsum([0, *self.sizes[:-1]])[:, None]
         self.rows = np.concatenate(rows)
+        self.labels = task.samples.y_train[self.rows].astype(np.int64, copy=False)
+        self.scale = 1 / task.samples.peak
+        self.steps = self._draw(streams)
+        self.personal_steps = self._draw(streams) if any(isinstance(job.local, Ditto) for job in jobs) else []
 
-    def _take(self, places: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        rows = self.rows[places.reshape(-1)]
-        x = torch.from_numpy(self.task.samples.x_train[rows]).to(self.task.flat.dtype)
-        if self.task.samples.peak != 1:
-            x *= 1 / self.task.samples.peak
-        y = torch.from_numpy(self.task.samples.y_train[rows].astype(np.int64, copy=False))
-        return x.view(*places.shape, *x.shape[1:]), y.view(places.shape)
+    def _draw(self, streams: Sequence[np.random.Generator]) -> list[_Step]:
+        """Every step of a descent, in the order that each client's stream gives."""
+        training, size = self.task.training, self.sizes[0]
+        if self.sizes.count(size) < len(self.sizes):
+            plans = [list(training.batches(own, rng)) for own, rng in zip(self.sizes, streams, strict=True)]
+            return [self._padded([p[i] if i < len(p) else p[0][:0] for p in plans]) for i in range(max(map(len, plans)))]
+        found: list[_Step] = []
+        while (left := training.num_batches(size) - len(found)) > 0:
+            order = np.stack([rng.permutation(size) for rng in streams])
+            batches = [order[:, first : first + training.batch] for first in range(0, size, training.batch)]
+            found += [self._step(batch, np.full((1, batch.shape[1]), 1 / batch.shape[1])) for batch in batches[:left]]
+        return found
 
-    def batch(self, plans: list[list[Ids]], step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The samples of one step, padded to the largest batch, and what each weighs."""
-        chosen = [plan[step] if step < len(plan) else plan[0][:0] for plan in plans]
+    def _padded(self, chosen: list[Ids]) -> _Step:
         width = max(map(len, chosen))
-        if all(len(own) == width for own in chosen):
-            rows, share = np.stack(chosen), np.ones((len(plans), width))
-        else:
-            rows, share = np.zeros((len(plans), width), dtype=np.int64), np.zeros((len(plans), width))
-            for i, own in enumerate(chosen):
-                rows[i, : len(own)] = own
-                share[i, : len(own)] = 1
-        rows += self.offsets[:, None]
-        x, y = self._take(rows)
-        return x, y, torch.from_numpy(share).to(self.task.flat.dtype)
+        places, share = np.zeros((len(chosen), width), dtype=np.int64), np.zeros((len(chosen), width))
+        for i, own in enumerate(chosen):
+            places[i, : len(own)] = own
+            share[i, : len(own)] = 1 / max(len(own), 1)
+        return self._step(places, share)
+
+    def _step(self, places: Ids, share: FloatArray) -> _Step:
+        places = places + self.offsets
+        y = torch.from_numpy(self.labels[places]).unsqueeze(-1)
+        shares = torch.from_numpy(share).to(self.task.flat.dtype).unsqueeze(-1)
+        return _Step(self.rows[places], y, shares.expand(y.shape))
+
+    def take(self, rows: Ids) -> Tensor:
+        """Samples as floats, not yet scaled."""
+        return torch.from_numpy(self.task.samples.x_train.take(rows, axis=0)).to(self.task.flat.dtype)
 
     @torch.no_grad()
-    def losses(self, forward: Callable[[Tensor, Tensor], Tensor], weights: Tensor) -> FloatArray:
+    def losses(self, forward: Callable[[Tensor, Tensor, float], Tensor], weights: Tensor) -> FloatArray:
         """Clients x samples: the loss of each; NaN beyond a client's last sample."""
         width = max(self.sizes)
-        rows = np.minimum(np.arange(width), np.array(self.sizes)[:, None] - 1) + self.offsets[:, None]
-        x, y = self._take(rows)
-        logits = forward(weights, x)
-        each = nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none")
-        found = each.double().numpy().reshape(rows.shape).copy()
+        places = np.minimum(np.arange(width), np.array(self.sizes)[:, None] - 1) + self.offsets
+        logits = forward(weights, self.take(self.rows[places]), self.scale)
+        labels = torch.from_numpy(self.labels[places].reshape(-1))
+        each = nn.functional.cross_entropy(logits.flatten(0, 1), labels, reduction="none")
+        found = each.double().numpy().reshape(places.shape).copy()
         found[np.arange(width) >= np.array(self.sizes)[:, None]] = np.nan
         return np.asarray(found)
 
     def means(self, values: FloatArray) -> list[float]:
         """The mean over each client's own samples."""
         return [float(row[:size].mean()) for row, size in zip(values, self.sizes, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What training made of a group of clients, aligned with its jobs."""
+
+    deltas: Sequence[Vector]
+    personal: Sequence[Vector] | None
+    told: list[dict[str, Any]]
+    bad: list[str | None]
+
+
+def _reports(data: _Data, outcome: _Outcome) -> list[ClientReport]:
+    return [
+        ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {outcome.bad[i]}")
+        if outcome.bad[i]
+        else finish(
+            job,
+            outcome.deltas[i],
+            outcome.personal[i].copy() if outcome.personal is not None and isinstance(job.local, Ditto) else None,
+            num_samples=data.sizes[i],
+            **outcome.told[i],
+        )
+        for i, job in enumerate(data.jobs)
+    ]
+
+
+def _streams_of(jobs: Sequence[Job]) -> list[np.random.Generator]:
+    """The random numbers of every job; jobs are most often those of one round."""
+    if len({(job.seed, job.round) for job in jobs}) == 1:
+        return streams(jobs[0].seed, "train", jobs[0].round, [job.client for job in jobs])
+    return [job.rng() for job in jobs]
