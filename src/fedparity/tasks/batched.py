@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class Batched:
         object.__setattr__(self, "_chain", chain is not None)
         object.__setattr__(self, "_gradients", found)
         each = self.task.flat.size + self.task.training.batch * math.prod(self.task.samples.x_train.shape[1:])
-        object.__setattr__(self, "_pool", ThreadPoolExecutor(self.workers))
+        object.__setattr__(self, "_pool", ThreadPoolExecutor(max(1, self.workers - 1)))
         # Compiling is for one shape: all of a cohort in one group.
         object.__setattr__(self, "_group", 1 << 30 if self.compiled else max(1, min(MOST, CACHE // (4 * each))))
 
@@ -84,14 +85,30 @@ class Batched:
             return [self.task.train(job) for job in jobs]
         ends = np.linspace(0, len(jobs), math.ceil(len(jobs) / self._group) + 1).astype(int)
         drawn = _streams_of(jobs)
-        # What Python does for each client happens here: threads would only wait for one another.
         groups = (
             _Data(self.task, jobs[first:end], drawn[first:end]) for first, end in itertools.pairwise(ends.tolist())
         )
-        if not self._chain or min(self.workers, len(ends) - 1) <= 1:
-            return [report for group in groups for report in _reports(group, self._train_group(group))]
-        training = [(group, self._pool.submit(self._train_group, group)) for group in groups]
-        return [report for group, trained in training for report in _reports(group, trained.result())]
+        helpers = min(self.workers, len(ends) - 1) - 1 if self._chain else 0
+        return [report for data, outcome in self._train_groups(groups, helpers) for report in _reports(data, outcome)]
+
+    def _train_groups(self, groups: Iterable[_Data], helpers: int) -> list[tuple[_Data, _Outcome]]:
+        """Train groups in this thread and its helpers, whoever is free; the answer is in the order of groups."""
+        numbered, lock = enumerate(groups), Lock()
+        found: dict[int, tuple[_Data, _Outcome]] = {}
+
+        def work() -> None:
+            while True:
+                with lock:  # getting a group ready is Python's work, which threads cannot share anyway
+                    number, data = next(numbered, (-1, None))
+                if data is None:
+                    return
+                found[number] = data, self._train_group(data)
+
+        working = [self._pool.submit(work) for _ in range(helpers)]
+        work()
+        for helper in working:
+            helper.result()
+        return [found[number] for number in sorted(found)]
 
     def _train_group(self, data: _Data) -> _Outcome:
         torch.set_num_threads(self.task.threads)
@@ -114,8 +131,11 @@ class Batched:
                 told[i]["loss_after"] = mean
                 bad[i] = bad[i] or (None if math.isfinite(mean) else "loss is not finite after training")
         deltas = weights.numpy()
-        for delta, job in zip(deltas, jobs, strict=True):
-            delta -= job.params
+        if all(job.params is jobs[0].params for job in jobs):
+            deltas -= jobs[0].params
+        else:
+            for delta, job in zip(deltas, jobs, strict=True):
+                delta -= job.params
         return _Outcome(deltas, personal, told, bad)
 
     def _before(self, jobs: Sequence[Job], data: _Data) -> list[dict[str, Any]]:
