@@ -298,7 +298,9 @@ class _Data:
             return [self._padded([p[i] if i < len(p) else p[0][:0] for p in plans]) for i in range(max(map(len, plans)))]
         found: list[_Step] = []
         while (left := training.num_batches(size) - len(found)) > 0:
-            order = np.stack([rng.permutation(size) for rng in streams])
+            order = np.tile(np.arange(size), (len(streams), 1))
+            for own, rng in zip(order, streams, strict=True):
+                rng.shuffle(own)  # rng.permutation(size), in place
             batches = [order[:, first : first + training.batch] for first in range(0, size, training.batch)]
             found += [self._step(batch, np.full((1, batch.shape[1]), 1 / batch.shape[1])) for batch in batches[:left]]
         return found
