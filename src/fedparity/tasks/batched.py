@@ -102,7 +102,8 @@ class Batched:
                     number, data = next(numbered, (-1, None))
                 if data is None:
                     return
-                found[number] = data, self._train_group(data)
+                with torch.inference_mode(self._chain):  # a written-out gradient needs nothing noted: calls are cheaper
+                    found[number] = data, self._train_group(data)
 
         working = [self._pool.submit(work) for _ in range(helpers)]
         work()
@@ -162,7 +163,6 @@ class Batched:
         parts = torch.split(weights, [math.prod(shape) for shape in shapes], dim=1)
         return [part.view(len(weights), *shape) for part, shape in zip(parts, shapes, strict=True)]
 
-    @torch.no_grad()
     def _forward(self, weights: Tensor, x: Tensor, scale: float) -> Tensor:
         if self._chain:
             return chain_forward(self._split(weights), x, scale)[-1]
@@ -323,7 +323,6 @@ class _Data:
         """Samples as floats, not yet scaled."""
         return torch.from_numpy(self.task.samples.x_train.take(rows, axis=0)).to(self.task.flat.dtype)
 
-    @torch.no_grad()
     def losses(self, forward: Callable[[Tensor, Tensor, float], Tensor], weights: Tensor) -> FloatArray:
         """Clients x samples: the loss of each; NaN beyond a client's last sample."""
         width = max(self.sizes)

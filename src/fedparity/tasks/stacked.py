@@ -39,7 +39,6 @@ def chain_of(module: nn.Module) -> list[nn.Linear] | None:
     return linear
 
 
-@torch.no_grad()
 def chain_forward(stack: Stack, x: Tensor, scale: float = 1.0) -> list[Tensor]:
     """What each layer of a chain takes, and at the end the logits; one model for everybody makes one large product."""
     seen = [x.flatten(2)]
@@ -57,7 +56,6 @@ def chain_forward(stack: Stack, x: Tensor, scale: float = 1.0) -> list[Tensor]:
     return seen
 
 
-@torch.no_grad()
 def chain_gradients(stack: Stack, x: Tensor, y: Tensor, share: Tensor, scale: float) -> tuple[Stack, Tensor]:
     """`Gradients` of a chain, written out."""
     seen = chain_forward(stack, x, scale)
