@@ -25,9 +25,8 @@ from typing import Self, TypedDict
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 BUSY = 2.0
-A_TURN = {"c": 10, "d": 10}
-"""Rounds of a turn where a round takes milliseconds, 1 elsewhere: after the others' turns caches are cold, and what is
-asked for is the steady state."""
+A_TURN = 1.0
+"""Seconds that a turn lasts at least: after the others' turns caches are cold, and the steady state is asked for."""
 PATIENCE = 30.0
 """Seconds a contender has to end by itself: Ray takes a few."""
 
@@ -82,9 +81,13 @@ class Contender:
             said = f"said {line.strip()!r} instead of {key!r}" if line else f"ended with code {self._process.wait()}"
             raise ContenderError(f"contender {self.name!r} {said}; its last errors:\n{self._tail()}") from None
 
-    def turn(self, rounds: int) -> float:
-        """Seconds that a round takes, the mean of so many in a row."""
-        return sum(self._round() for _ in range(rounds)) / rounds
+    def turn(self) -> float:
+        """Seconds that a round takes, the mean of as many in a row as a turn has room for."""
+        spent, rounds = 0.0, 0
+        while spent < A_TURN:
+            spent += self._round()
+            rounds += 1
+        return spent / rounds
 
     def _round(self) -> float:
         assert self._process.stdin is not None
@@ -109,7 +112,7 @@ def absent(command: Sequence[str]) -> str | None:
 
 
 def race(workload: str, contenders: dict[str, list[str]], rounds: int) -> list[Record]:
-    """Time `rounds` turns of every contender (A B C A B C ...), each of `A_TURN` rounds in a row.
+    """Time `rounds` turns of every contender (A B C A B C ...), a turn being rounds in a row for `A_TURN` seconds, at least one.
 
     One more turn comes first and is dropped: whoever started first has sat idle since. Contenders that are not
     installed are skipped, and said to be. Ratios are to the bare loop, or to the first contender if there is none or
@@ -129,7 +132,7 @@ def race(workload: str, contenders: dict[str, list[str]], rounds: int) -> list[R
             print(f"{name}: {json.dumps(running[-1].answer('ready'))}", file=sys.stderr)
         for turn in range(rounds + 1):
             for contender in running:
-                seconds = contender.turn(A_TURN.get(workload, 1))
+                seconds = contender.turn()
                 if turn:
                     times[contender.name].append(seconds)
     if not times:
@@ -183,7 +186,7 @@ def main() -> None:
     """Race on one workload."""
     parser = argparse.ArgumentParser(description="Training rounds of fedparity and its peers, taking turns.")
     parser.add_argument("--workload", choices="abcde", required=True)
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each; on c and d a turn is ten rounds")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each contender")
     parser.add_argument("--contenders", help="names, separated by commas; all of the workload if not given")
     parser.add_argument("--json", type=Path, help="also write the records here")
     given = parser.parse_args()

@@ -171,7 +171,7 @@ class Batched:
         found: Tensor = torch.func.vmap(
             lambda parameters, inputs: torch.func.functional_call(self.task.module, parameters, (inputs,))
         )(stack, x * scale)
-        return found
+        return found.transpose(1, 2)
 
     def _descend(
         self, data: _Data, steps: list[_Step], start: Tensor, pull: list[float]
@@ -193,7 +193,7 @@ class Batched:
             gradient = torch.cat([g.flatten(1) for g in found], dim=1)
             if centre is not None:
                 gradient += strength * (weights - centre)
-            awake = (step.share[:, :, 0].amax(1, keepdim=True) > 0).to(start.dtype)
+            awake = (step.share.amax(2) > 0).to(start.dtype)
             weights -= awake * rates[:, :, 0] * self._direction(weights, gradient, first, second, number)
         return weights, self._trouble(seen, data.sizes)
 
@@ -271,9 +271,9 @@ class _Step:
     rows: Ids
     """Clients x samples: where they stand in the training data."""
     y: Tensor
-    """Clients x samples x 1: their labels."""
+    """Clients x 1 x samples: their labels."""
     share: Tensor
-    """Clients x samples x 1: what part of the client's loss each is; 0 for padding."""
+    """Clients x 1 x samples: what part of the client's loss each is; 0 for padding."""
 
 
 class _Data:
@@ -315,8 +315,8 @@ class _Data:
 
     def _step(self, places: Ids, share: FloatArray) -> _Step:
         places = places + self.offsets
-        y = torch.from_numpy(self.labels[places]).unsqueeze(-1)
-        shares = torch.from_numpy(share).to(self.task.flat.dtype).unsqueeze(-1)
+        y = torch.from_numpy(self.labels[places]).unsqueeze(1)
+        shares = torch.from_numpy(share).to(self.task.flat.dtype).unsqueeze(1)
         return _Step(self.rows[places], y, shares.expand(y.shape))
 
     def take(self, rows: Ids) -> Tensor:
@@ -328,9 +328,8 @@ class _Data:
         width = max(self.sizes)
         places = np.minimum(np.arange(width), np.array(self.sizes)[:, None] - 1) + self.offsets
         logits = forward(weights, self.take(self.rows[places]), self.scale)
-        labels = torch.from_numpy(self.labels[places].reshape(-1))
-        each = nn.functional.cross_entropy(logits.flatten(0, 1), labels, reduction="none")
-        found = each.double().numpy().reshape(places.shape).copy()
+        each = nn.functional.cross_entropy(logits, torch.from_numpy(self.labels[places]), reduction="none")
+        found = each.double().numpy().copy()
         found[np.arange(width) >= np.array(self.sizes)[:, None]] = np.nan
         return np.asarray(found)
 

@@ -11,9 +11,6 @@ from typing import Any, Protocol, TypeAlias
 import torch
 from torch import Tensor, nn
 
-FEW = 64
-"""Outputs of a layer up to which W x^T is the faster way to x W^T."""
-
 Stack: TypeAlias = list[Tensor]
 """Each parameter of the model for every client of a group: clients first."""
 
@@ -24,7 +21,7 @@ class Gradients(Protocol):
     def __call__(self, stack: Stack, x: Tensor, y: Tensor, share: Tensor, scale: float) -> tuple[Stack, Tensor]:
         """Of the sum of `share` times the cross-entropy of samples `scale * x` with labels `y`.
 
-        x is clients x samples x features, y and share are clients x samples x 1; a stack of one model is everybody's.
+        x is clients x samples x features, y and share are clients x 1 x samples; a stack of one model is everybody's.
         """
 
 
@@ -40,40 +37,34 @@ def chain_of(module: nn.Module) -> list[nn.Linear] | None:
 
 
 def chain_forward(stack: Stack, x: Tensor, scale: float = 1.0) -> list[Tensor]:
-    """What each layer of a chain takes, and at the end the logits; one model for everybody makes one large product."""
-    seen = [x.flatten(2)]
-    layers = len(stack) // 2
-    for i in range(layers):
-        weight, bias = stack[2 * i], stack[2 * i + 1]
-        h, alpha = seen[-1], 1.0 if i else scale  # scaling what a product gives spares a pass over its input
-        if len(weight) == len(h) > 1:
-            h = torch.baddbmm(bias.unsqueeze(2), weight, h.transpose(1, 2), alpha=alpha).transpose(1, 2)
-        elif bias.shape[1] <= FEW:
-            h = torch.addmm(bias.t(), weight[0], h.flatten(0, 1).t(), alpha=alpha).t().view(*h.shape[:2], -1)
-        else:
-            h = torch.addmm(bias, h.flatten(0, 1), weight[0].t(), alpha=alpha).view(*h.shape[:2], -1)
-        seen.append(h.relu_() if i < layers - 1 else h)
+    """What each layer of a chain takes, and at the end the logits: clients x features x samples.
+
+    Samples are columns: with few outputs W x^T is a faster product than x W^T.
+    """
+    seen = [x.flatten(2).transpose(1, 2)]
+    last = len(stack) // 2 - 1
+    for i in range(last + 1):
+        weight, bias = stack[2 * i].expand(len(x), -1, -1), stack[2 * i + 1].unsqueeze(2)
+        h = torch.baddbmm(bias, weight, seen[-1], alpha=1.0 if i else scale)  # rather than scale what goes in
+        seen.append(h.relu_() if i < last else h)
     return seen
 
 
 def chain_gradients(stack: Stack, x: Tensor, y: Tensor, share: Tensor, scale: float) -> tuple[Stack, Tensor]:
     """`Gradients` of a chain, written out."""
     seen = chain_forward(stack, x, scale)
-    logs = torch.log_softmax(seen[-1], dim=-1)
-    loss = logs.gather(2, y).mul_(share).sum((1, 2))
+    logs = torch.log_softmax(seen.pop(), dim=1)
+    loss = logs.gather(1, y).mul_(share).sum((1, 2)).neg_()
     back = logs.exp_()
-    back.scatter_add_(2, y, back.new_full((1, 1, 1), -1.0).expand(y.shape))
+    back.scatter_add_(1, y, back.new_full((1, 1, 1), -1.0).expand(y.shape))
     back *= share
     found: Stack = []
-    for i in reversed(range(len(stack) // 2)):
-        sums = back.sum(1)
-        if not i:
-            return [torch.bmm(back.mul_(scale).transpose(1, 2), seen[0]), sums, *found], loss.neg_()
-        found[:0] = [torch.bmm(back.transpose(1, 2), seen[i]), sums]
-        w = stack[2 * i]
-        to = torch.bmm(back, w) if len(w) == len(back) else torch.mm(back.flatten(0, 1), w[0]).view(*back.shape[:2], -1)
-        back = to.mul_(seen[i] > 0)
-    raise AssertionError("a chain has a first layer")
+    for i in reversed(range(len(seen))):
+        sums = back.sum(2)
+        found[:0] = [torch.bmm(back if i else back.mul_(scale), seen[i].transpose(1, 2)), sums]
+        if i:
+            back = torch.bmm(stack[2 * i].expand(len(x), -1, -1).transpose(1, 2), back).mul_(seen[i] > 0)
+    return found, loss
 
 
 def func_gradients(module: nn.Module, *, compiled: bool) -> Gradients:
@@ -82,7 +73,7 @@ def func_gradients(module: nn.Module, *, compiled: bool) -> Gradients:
 
     def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor) -> Tensor:
         logits = torch.func.functional_call(module, parameters, (x,))
-        return (nn.functional.cross_entropy(logits, y[:, 0], reduction="none") * share[:, 0]).sum()
+        return (nn.functional.cross_entropy(logits, y[0], reduction="none") * share[0]).sum()
 
     def all_clients(
         parameters: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor
