@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedparity.rng import stream
+from fedparity.rng import stream, streams
 
 keys = st.tuples(st.integers(), st.text(max_size=5).filter(lambda s: "/" not in s), st.integers(-1), st.integers(-1))
 
@@ -37,3 +37,11 @@ def test_streams_look_independent_and_uniform():
 
 def test_the_streams_of_version_one_stay():
     assert stream(0, "availability", 0).integers(1 << 32, size=2).tolist() == [3998693414, 633494582]
+
+
+@given(st.integers(), st.integers(-1, 10**6), st.lists(st.integers(-1, 10**9), max_size=20))
+def test_many_streams_are_the_streams_of_each(seed, round, clients):
+    made = streams(seed, "x", round, clients)
+    assert [m.bit_generator.state for m in made] == [
+        stream(seed, "x", round, client).bit_generator.state for client in clients
+    ]

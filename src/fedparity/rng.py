@@ -45,34 +45,31 @@ class _Known(ISeedSequence):
         return self.state
 
 
-def _powers(first: int, factor: int, count: int) -> list[np.uint32]:
-    return [np.uint32(first * pow(factor, i, 1 << 32) % (1 << 32)) for i in range(count)]
+def _powers(first: int, factor: int, count: int) -> Words:
+    return np.array([first * pow(factor, i, 1 << 32) % (1 << 32) for i in range(count)], dtype=np.uint32)
 
 
 # NumPy's SeedSequence (whose results NumPy keeps the same from version to version), on columns of keys rather than on
 # one: building it a client at a time takes longer than the client's training steps on a small model.
 _POOL, _SHIFT = 4, np.uint32(16)
-_MIX = _powers(0x43B0D7E5, 0x931E8875, _POOL * _POOL + 1)
-_OUT = _powers(0x8B51F9DD, 0x58F38DED, 2 * _POOL + 1)
+_MIX = _powers(0x43B0D7E5, 0x931E8875, _POOL * _POOL + 1)[:, None]
+_OUT = _powers(0x8B51F9DD, 0x58F38DED, 2 * _POOL + 1)[:, None]
 _LEFT, _RIGHT = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
 
 
-def _hashed(words: Words, constants: list[np.uint32], at: int) -> Words:
-    words = (words ^ constants[at]) * constants[at + 1]
+def _hashed(words: Words, constants: Words) -> Words:
+    """Each row of words with its constant, and the next one."""
+    words = (words ^ constants[:-1]) * constants[1:]
     return np.asarray(words ^ (words >> _SHIFT))
 
 
 def _seed_states(keys: Words) -> NDArray[np.uint64]:
     """`SeedSequence(key).generate_state(4, uint64)` of every row of four words."""
-    pool = [_hashed(keys[:, i], _MIX, i) for i in range(_POOL)]
+    pool = _hashed(keys.T, _MIX[: _POOL + 1])
     at = _POOL
     for source in range(_POOL):
-        for target in range(_POOL):
-            if source != target:
-                mixed = pool[target] * _LEFT - _hashed(pool[source], _MIX, at) * _RIGHT
-                pool[target] = mixed ^ (mixed >> _SHIFT)
-                at += 1
-    states = np.empty((len(keys), 2 * _POOL), dtype=np.uint32)
-    for i in range(2 * _POOL):
-        states[:, i] = _hashed(pool[i % _POOL], _OUT, i)
-    return states.view(np.uint64)
+        others = [target for target in range(_POOL) if target != source]
+        mixed = pool[others] * _LEFT - _hashed(pool[source], _MIX[at : at + _POOL]) * _RIGHT
+        pool[others] = mixed ^ (mixed >> _SHIFT)
+        at += _POOL - 1
+    return np.ascontiguousarray(_hashed(np.concatenate([pool, pool]), _OUT).T).view(np.uint64)

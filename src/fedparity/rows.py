@@ -36,7 +36,8 @@ def let_go(rows: Iterable[Vector]) -> None:
 
 
 def _files(rows: Iterable[Vector]) -> list[mmap.mmap]:
-    found = (mapping_of(row) for row in rows)
+    bases = {id(row.base): row for row in rows if row.base is not None}  # many rows are of one matrix
+    found = (mapping_of(row) for row in bases.values())
     return list({id(file): file for file in found if file is not None}.values())
 
 

@@ -64,6 +64,14 @@ def test_contenders_take_turns_after_their_warm_up(fake, tmp_path):
     assert (tmp_path / "log").read_text() == "AB" + "AB" * 3  # a warm-up each, one turn dropped, two measured
 
 
+def test_a_turn_lasts_a_second_and_counts_the_mean_of_its_rounds(fake, tmp_path):
+    found = race.race("a", {"A": fake("A", 0.25)}, 1)
+    # Rounds of .25 s, .5 s and .75 s make the first turn, which is dropped; one of 1 s the next.
+    assert (tmp_path / "log").read_text() == "A" * 5
+    assert (found[0]["median_s"], found[0]["n"]) == (1.0, 1)
+    assert race.race("a", {"A": fake("A", 0.1)}, 1)[0]["median_s"] == pytest.approx(0.55)  # .1 to .4, then .5 and .6
+
+
 def test_records_hold_the_median_the_spread_and_the_ratio_to_the_bare_loop(fake):
     found = race.race("a", {"slow": fake("s", 2.0), "bare": fake("b", 1.0)}, 3)
     common = {
