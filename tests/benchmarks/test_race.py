@@ -135,11 +135,11 @@ def test_an_unknown_contender_is_refused():
 
 
 def test_the_table_and_json_hold_every_record(fake, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(race, "commands", lambda _: {"bare": fake("b", 0.5)})
+    monkeypatch.setattr(race, "commands", lambda _: {"bare": fake("b", 1.0)})
     out = tmp_path / "records.json"
     monkeypatch.setattr(sys, "argv", ["race.py", "--workload", "a", "--rounds", "1", "--json", str(out)])
     race.main()
-    assert "| a | bare | 1.00 | 1.000 s | 1.0 | 1 |" in capsys.readouterr().out
+    assert "| a | bare | 1.00 | 2.000 s | 1.0 | 1 |" in capsys.readouterr().out
     assert [record["contender"] for record in json.loads(out.read_text())] == ["bare"]
 
 
