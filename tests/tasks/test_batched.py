@@ -12,8 +12,8 @@ from fedparity.errors import ConfigError
 from fedparity.local import Difference, Ditto, PhpFl, Prox
 from fedparity.schedulers import Uniform
 from fedparity.tasks.batched import Batched
-from fedparity.tasks.stacked import chain_of
 from fedparity.tasks.samples import Samples
+from fedparity.tasks.stacked import chain_of
 from fedparity.tasks.torch_task import TorchTask, mlp
 from fedparity.tasks.training import Training
 from fedparity.types import Job

@@ -37,6 +37,7 @@ CACHE = 16 << 20
 MOST = 50
 """Clients of a group at most: several groups of a cohort train side by side."""
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Batched:
     """A task whose clients train together; scores are the task's own."""
@@ -132,11 +133,7 @@ class Batched:
                 told[i]["loss_after"] = mean
                 bad[i] = bad[i] or (None if math.isfinite(mean) else "loss is not finite after training")
         deltas = weights.numpy()
-        if all(job.params is jobs[0].params for job in jobs):
-            deltas -= jobs[0].params
-        else:
-            for delta, job in zip(deltas, jobs, strict=True):
-                delta -= job.params
+        deltas -= self._stack([job.params for job in jobs]).numpy()
         return _Outcome(deltas, personal, told, bad)
 
     def _before(self, jobs: Sequence[Job], data: _Data) -> list[dict[str, Any]]:
@@ -200,7 +197,7 @@ class Batched:
     def _descend_plainly(
         self, data: _Data, steps: list[_Step], start: Tensor, rates: Tensor
     ) -> tuple[Tensor, list[str | None]]:
-        """w <- w - rate g: the rate goes into the shares, which are few, rather than into the gradients."""
+        """W <- w - rate g: the rate goes into the shares, which are few, rather than into the gradients."""
         weights = torch.empty((len(data.jobs), start.shape[1]), dtype=start.dtype)
         now, new = self._split(start), self._split(weights)
         seen: list[Tensor] = []
@@ -295,7 +292,9 @@ class _Data:
         training, size = self.task.training, self.sizes[0]
         if self.sizes.count(size) < len(self.sizes):
             plans = [list(training.batches(own, rng)) for own, rng in zip(self.sizes, streams, strict=True)]
-            return [self._padded([p[i] if i < len(p) else p[0][:0] for p in plans]) for i in range(max(map(len, plans)))]
+            return [
+                self._padded([p[i] if i < len(p) else p[0][:0] for p in plans]) for i in range(max(map(len, plans)))
+            ]
         found: list[_Step] = []
         while (left := training.num_batches(size) - len(found)) > 0:
             order = np.tile(np.arange(size), (len(streams), 1))
@@ -342,8 +341,8 @@ class _Data:
 class _Outcome:
     """What training made of a group of clients, aligned with its jobs."""
 
-    deltas: Sequence[Vector]
-    personal: Sequence[Vector] | None
+    deltas: NDArray[Any]
+    personal: NDArray[Any] | None
     told: list[dict[str, Any]]
     bad: list[str | None]
 
