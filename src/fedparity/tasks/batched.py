@@ -197,7 +197,7 @@ class Batched:
     def _descend_plainly(
         self, data: _Data, steps: list[_Step], start: Tensor, rates: Tensor
     ) -> tuple[Tensor, list[str | None]]:
-        """W <- w - rate g: the rate goes into the shares, which are few, rather than into the gradients."""
+        """Plain SGD: the rate goes into the shares, which are few, rather than into the gradients."""
         weights = torch.empty((len(data.jobs), start.shape[1]), dtype=start.dtype)
         now, new = self._split(start), self._split(weights)
         seen: list[Tensor] = []
