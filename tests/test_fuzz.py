@@ -263,7 +263,7 @@ def reseal(store, key):
     row = store._db.execute(
         "SELECT whole, tree, small, files FROM states WHERE seed = ? AND method = ? AND round = ?", key
     ).fetchone()
-    check = store_module._state_digest(key, *row)
+    check = store_module.state_digest(key, *row)
     store._db.execute("UPDATE states SET digest = ? WHERE seed = ? AND method = ? AND round = ?", (check, *key))
 
 
@@ -345,7 +345,7 @@ def test_mutated_array_files_and_skeletons(stored):
 
     def read_one(data, n):
         if n % 2:
-            found = store_module._unpack(data, "fuzzed")
+            found = store_module.unpacked(data, "fuzzed")
             assert all(isinstance(a, np.ndarray) for a in found.values())
             return
         try:

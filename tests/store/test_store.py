@@ -417,17 +417,17 @@ def test_a_crashed_run_goes_on_to_the_same_end(tmp_path, rounds):
 def test_a_crash_between_the_files_and_the_commit_costs_nothing(tmp_path, monkeypatch):
     spec = spec_of()
     calls = itertools.count()
-    original = store_module._transaction
+    original = store_module.transaction
 
     def dies(connection):
         if next(calls) == 10:
             raise KeyboardInterrupt
         return original(connection)
 
-    monkeypatch.setattr(store_module, "_transaction", dies)
+    monkeypatch.setattr(store_module, "transaction", dies)
     with pytest.raises(KeyboardInterrupt), open_store(tmp_path / "run", spec) as store:
         run_spec(spec, Watch(store=store))
-    monkeypatch.setattr(store_module, "_transaction", original)
+    monkeypatch.setattr(store_module, "transaction", original)
     with Store.read(tmp_path / "run") as reader:
         needed = reader._needed()
     there = {p.stem for p in (tmp_path / "run" / "arrays").iterdir()}

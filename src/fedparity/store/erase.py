@@ -17,9 +17,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedparity.errors import ConfigError
+from fedparity.store.database import DamagedError
 from fedparity.store.disk import Disk
 from fedparity.store.manifest import differences
-from fedparity.store.store import DamagedError, Store
+from fedparity.store.store import Store
 from fedparity.store.tree import classes_in
 
 Fresh: TypeAlias = Callable[[Store, str, int], Any]

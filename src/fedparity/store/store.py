@@ -14,13 +14,11 @@ state is stored by difference: arrays that changed in few places store those pla
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import re
-import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -29,15 +27,37 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from fedparity.errors import ConfigError, FedparityError, InputError, OutputError
 from fedparity.journal import GENESIS, link
 from fedparity.rows import let_go
+from fedparity.store.database import (
+    DATABASE,
+    SCHEMA,
+    DamagedError,
+    connect,
+    copy_if_left_open,
+    decoding,
+    digest,
+    names_of,
+    round_digest,
+    state_digest,
+    storage_errors,
+    transaction,
+)
 from fedparity.store.disk import PARTIAL, Disk
 from fedparity.store.manifest import LOCK, MANIFEST, write_manifest
+from fedparity.store.pieces import (
+    as_file,
+    changed_places,
+    file_of,
+    is_replaced,
+    paths_in,
+    same_kind,
+    unpacked,
+    unpacked_one,
+)
 from fedparity.store.tree import Arrays, flatten, rebuild
 
 FORMAT = 1
@@ -47,42 +67,8 @@ SNAPSHOT_EVERY = 50
 """A whole state is stored after this many rounds of differences; the one before it is kept until then."""
 SMALL_STATE = 1 << 18
 """States of up to this many bytes are always stored whole."""
-DATABASE = "run.db"
 HIDDEN = re.compile(r"\.[^/]+\.[0-9a-f]{16}")
 """Result files that were being written when a process died."""
-DTYPES = {"<f8": "F64", "<f4": "F32", "<f2": "F16", "<i8": "I64", "<i4": "I32", "<i2": "I16", "|i1": "I8"}
-DTYPES |= {"<u8": "U64", "<u4": "U32", "<u2": "U16", "|u1": "U8", "|b1": "BOOL"}
-"""What states are made of, as safetensors calls it."""
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS rounds (
-  seed INTEGER NOT NULL, method TEXT NOT NULL, round INTEGER NOT NULL,
-  line TEXT NOT NULL, line_sha256 TEXT NOT NULL, chain TEXT NOT NULL, row TEXT NOT NULL, digest TEXT NOT NULL,
-  PRIMARY KEY (seed, method, round)) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS states (
-  seed INTEGER NOT NULL, method TEXT NOT NULL, round INTEGER NOT NULL, whole INTEGER NOT NULL,
-  tree TEXT NOT NULL, small BLOB NOT NULL, files TEXT NOT NULL, digest TEXT NOT NULL,
-  PRIMARY KEY (seed, method, round)) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS telemetry (
-  seed INTEGER NOT NULL, method TEXT NOT NULL, round INTEGER NOT NULL, value TEXT NOT NULL,
-  PRIMARY KEY (seed, method, round)) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS erasures (
-  number INTEGER PRIMARY KEY, client INTEGER NOT NULL, lines TEXT NOT NULL, chain TEXT NOT NULL) STRICT;
-"""
-
-
-class DamagedError(InputError):
-    """A run's folder holds something else than what was written."""
-
-
-def digest(*parts: str | bytes) -> str:
-    """SHA-256 of parts, each with its length, so that no two lists of parts collide."""
-    h = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        h.update(len(data).to_bytes(8, "big"))
-        h.update(data)
-    return h.hexdigest()
 
 
 @dataclass(slots=True)
@@ -147,7 +133,7 @@ class Store:
                 f"{folder}: another process is running this run; wait for it or choose another --out"
             ) from None
         try:
-            store = cls(disk, _connect(disk.root / DATABASE), lock)
+            store = cls(disk, connect(disk.root / DATABASE), lock)
         except BaseException:
             os.close(lock)
             raise
@@ -165,10 +151,10 @@ class Store:
         path = disk.root / DATABASE
         if not path.exists():
             raise InputError(f"{folder}: no run here ({DATABASE} is missing); check the folder")
-        copied = _copy_if_left_open(disk)
+        copied = copy_if_left_open(disk)
         source = path if copied is None else Path(copied.name) / DATABASE
         still = "" if source.with_name(f"{DATABASE}-wal").exists() else "&immutable=1"
-        with _storage_errors(path):
+        with storage_errors(path):
             connection = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro{still}", uri=True, timeout=1.0)
         store = cls(disk, connection, None)
         store._copy = copied
@@ -189,7 +175,7 @@ class Store:
             self.abandon()
 
     def _prepare(self) -> None:
-        with _storage_errors(self.disk.root / DATABASE):
+        with storage_errors(self.disk.root / DATABASE):
             known = self._db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone()
             if known and self.meta("format") is not None:
                 self._check_format()
@@ -219,7 +205,7 @@ class Store:
             self.abandon()
             return
         try:
-            with _storage_errors(self.disk.root / DATABASE):
+            with storage_errors(self.disk.root / DATABASE):
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._db.close()
             write_manifest(self.disk)
@@ -234,13 +220,13 @@ class Store:
         return None if row is None else str(row[0])
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-        with _storage_errors(self.disk.root / DATABASE):
+        with storage_errors(self.disk.root / DATABASE):
             for row in self._db.execute(query, values):  # noqa: UP028 - which would close a cursor of a closed database
                 yield row
 
     def set_meta(self, key: str, value: str) -> None:
         """Store a fact."""
-        with _storage_errors(self.disk.root / DATABASE):
+        with storage_errors(self.disk.root / DATABASE):
             self._db.execute(
                 "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value)
             )
@@ -262,8 +248,8 @@ class Store:
         chain = link(last.chain, line_sha256)
         shown = json.dumps(row)
         key = (seed, method, number)
-        with _storage_errors(self.disk.root / DATABASE), _transaction(self._db):
-            checks = _round_digest(key, line_sha256, chain, shown), _state_digest(key, whole, tree, packed, names)
+        with storage_errors(self.disk.root / DATABASE), transaction(self._db):
+            checks = round_digest(key, line_sha256, chain, shown), state_digest(key, whole, tree, packed, names)
             self._db.execute(
                 "INSERT INTO rounds VALUES (?,?,?,?,?,?,?,?)", (*key, line, line_sha256, chain, shown, checks[0])
             )
@@ -284,8 +270,8 @@ class Store:
         files: dict[str, str] = {}
         for path, array in arrays.items():
             before = last.arrays.get(path)
-            if not whole and before is not None and (array is before or _same_kind(array, before)):
-                where = np.empty(0, np.int64) if array is before else _changed(array, before)
+            if not whole and before is not None and (array is before or same_kind(array, before)):
+                where = np.empty(0, np.int64) if array is before else changed_places(array, before)
                 if len(where) * (8 + array.itemsize) < array.nbytes // 2 or not len(where):
                     if path in last.files:
                         files[path] = last.files[path]
@@ -304,16 +290,9 @@ class Store:
     def _write_array(self, array: Any) -> str:
         """A large array as a safetensors file, hashed and written without a copy."""
         whole = np.asarray(array, order="C")
-        kind = {"dtype": DTYPES[whole.dtype.str], "shape": whole.shape, "data_offsets": [0, whole.nbytes]}
-        header = json.dumps({"array": kind}).encode()
-        header += b" " * (-len(header) % 8)
-        start = len(header).to_bytes(8, "little") + header
-        h = hashlib.sha256(start)
-        body = whole.reshape(-1).view("u1").data
-        h.update(body)
-        sha256 = h.hexdigest()
-        if sha256 not in self._sound or not self.disk.path(_file(sha256)).exists():
-            self.disk.write(_file(sha256), start, body)  # one that was there already may be damaged
+        sha256, start, body = as_file(whole)
+        if sha256 not in self._sound or not self.disk.path(file_of(sha256)).exists():
+            self.disk.write(file_of(sha256), start, body)  # one that was there already may be damaged
             self._sound.add(sha256)
         let_go([whole])
         return sha256
@@ -321,9 +300,9 @@ class Store:
     def _remember(self, last: _Last, chain: str, arrays: Arrays, files: dict[str, str]) -> None:
         for path, array in arrays.items():
             held = last.arrays.get(path)
-            if _replaced(path) or array is held:
+            if is_replaced(path) or array is held:
                 last.arrays[path] = array
-            elif held is not None and _same_kind(array, held):
+            elif held is not None and same_kind(array, held):
                 np.copyto(held, array)
             else:
                 last.arrays[path] = array.copy()
@@ -332,7 +311,7 @@ class Store:
         gone = set(last.older.values()) - set(last.files.values()) - set(files.values())
         last.round, last.chain, last.older, last.files = last.round + 1, chain, last.files, files
         for name in gone - (self._needed() if gone else gone):
-            self.disk.remove(_file(name))
+            self.disk.remove(file_of(name))
 
     def _needed(self) -> set[str]:
         """The files of the last two states of every method, loaded by this process or not."""
@@ -344,7 +323,7 @@ class Store:
                 continue
             query = "SELECT files FROM states WHERE seed = ? AND method = ? ORDER BY round DESC LIMIT 2"
             for (names,) in self._rows(query, (seed, method)):
-                found |= set(_names(names, f"{self.disk.root}: {method}, seed {seed}").values())
+                found |= set(names_of(names, f"{self.disk.root}: {method}, seed {seed}").values())
         return found
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -352,7 +331,7 @@ class Store:
     def contenders(self) -> list[tuple[int, str]]:
         """Every (seed, method) with a committed round."""
         query = "SELECT DISTINCT seed, method FROM rounds UNION SELECT DISTINCT seed, method FROM states ORDER BY 1, 2"
-        with _decoding(str(self.disk.root)):
+        with decoding(str(self.disk.root)):
             return [(int(s), str(m)) for s, m in self._rows(query)]
 
     def rounds(self, seed: int, method: str) -> Iterator[Committed]:
@@ -365,15 +344,15 @@ class Store:
         found_rows = self._rows(query, (seed, method))
         for expected, (number, line, line_sha256, linked, row, check, seconds) in enumerate(found_rows):
             where = f"{self.disk.root}: {method}, seed {seed}, round {number}"
-            with _decoding(where):
+            with decoding(where):
                 found = hashlib.sha256(line.encode()).hexdigest()
                 chain = link(chain, line_sha256)
-                sealed = _round_digest((seed, method, number), line_sha256, linked, row)
+                sealed = round_digest((seed, method, number), line_sha256, linked, row)
             if number != expected or linked != chain or check != sealed:
                 raise DamagedError(f"{where}: the chain is broken; restore run.db from a copy")
             if found != redacted.get(f"{seed}/{method}/{number}", line_sha256):
                 raise DamagedError(f"{where}: the journal line was changed; restore run.db from a copy")
-            with _decoding(where):
+            with decoding(where):
                 committed = Committed(number, line, linked, list(json.loads(row)), float(seconds or "nan"))
             yield committed
 
@@ -382,16 +361,16 @@ class Store:
         found: dict[str, str] = {}
         chain = GENESIS
         for client, lines, linked in self._rows("SELECT client, lines, chain FROM erasures ORDER BY number"):
-            with _decoding(f"{self.disk.root}: erasures"):
+            with decoding(f"{self.disk.root}: erasures"):
                 chain = link(chain, digest(str(client), lines))
             if chain != linked:
                 raise DamagedError(f"{self.disk.root}: the list of erasures was changed; restore run.db from a copy")
-            found |= _names(lines, f"{self.disk.root}: erasures")
+            found |= names_of(lines, f"{self.disk.root}: erasures")
         return found
 
     def erased(self) -> frozenset[int]:
         """Clients that were erased."""
-        with _decoding(f"{self.disk.root}: erasures"):
+        with decoding(f"{self.disk.root}: erasures"):
             return frozenset(int(client) for (client,) in self._rows("SELECT client FROM erasures"))
 
     def load(self, seed: int, method: str, classes: dict[str, type]) -> Any | None:
@@ -425,10 +404,10 @@ class Store:
 
     def _state_at(self, seed: int, method: str, number: int, classes: dict[str, type]) -> tuple[Any, _Last]:
         where = f"{self.disk.root}: {method}, seed {seed}, round {number}"
-        with _decoding(where):
+        with decoding(where):
             tree, pieces, files, based_on = self._pieces(seed, method, number, where)
             skeleton = json.loads(tree)
-            arrays = {path: self._assemble(path, pieces.get(path, []), files) for path in _paths(skeleton)}
+            arrays = {path: self._assemble(path, pieces.get(path, []), files) for path in paths_in(skeleton)}
             state = rebuild(skeleton, arrays, classes)
         query = "SELECT chain FROM rounds WHERE seed = ? AND method = ? AND round = ?"
         row = next(self._rows(query, (seed, method, number)), None)
@@ -436,8 +415,8 @@ class Store:
             raise DamagedError(f"{where}: it is missing from the journal")
         query = "SELECT files FROM states WHERE seed = ? AND method = ? AND round = ?"
         before = next(self._rows(query, (seed, method, number - 1)), ("{}",))
-        held = {path: a if _replaced(path) else a.copy() for path, a in arrays.items()}
-        return state, _Last(number + 1, str(row[0]), held, files, _names(before[0], where), based_on)
+        held = {path: a if is_replaced(path) else a.copy() for path, a in arrays.items()}
+        return state, _Last(number + 1, str(row[0]), held, files, names_of(before[0], where), based_on)
 
     def _pieces(
         self, seed: int, method: str, number: int, where: str
@@ -454,11 +433,11 @@ class Store:
         tree, based_on = "", 0
         for at, whole, tree, small, names, check in self._rows(query, (seed, method, number)):
             based_on = at if whole else based_on
-            if check != _state_digest((seed, method, at), whole, tree, small, names):
+            if check != state_digest((seed, method, at), whole, tree, small, names):
                 raise DamagedError(f"{where}: its checkpoint was changed")
-            older, files = files, _names(names, where)
+            older, files = files, names_of(names, where)
             pieces |= {path: [] for path, sha256 in files.items() if older.get(path) != sha256}
-            changed = _unpack(small, where)
+            changed = unpacked(small, where)
             for path, array in sorted(changed.items()):
                 base, _, kind = path.partition("#")
                 if kind == "at":
@@ -483,11 +462,11 @@ class Store:
 
     def read_array(self, sha256: str) -> Any:
         """A large array, checked against its name."""
-        data = self.disk.read(_file(sha256))
+        data = self.disk.read(file_of(sha256))
         if hashlib.sha256(data).hexdigest() != sha256:
-            raise DamagedError(f"{self.disk.path(_file(sha256))}: differs from what was written")
+            raise DamagedError(f"{self.disk.path(file_of(sha256))}: differs from what was written")
         self._sound.add(sha256)
-        return _unpack_one(data, "array", _file(sha256))
+        return unpacked_one(data, "array", file_of(sha256))
 
     def broken_states(self) -> Iterator[str]:
         """What is wrong with stored states, also with those that the last one does not need."""
@@ -495,8 +474,8 @@ class Store:
         before: tuple[Any, ...] = ()
         for seed, method, number, whole, tree, small, names, check in self._rows(query):
             where = f"{self.disk.root}: {method}, seed {seed}, round {number}"
-            with _decoding(where):
-                intact = check == _state_digest((seed, method, number), whole, tree, small, names)
+            with decoding(where):
+                intact = check == state_digest((seed, method, number), whole, tree, small, names)
                 follows = before == (seed, method, number - 1)
             if not intact:
                 yield f"{where}: its checkpoint was changed"
@@ -505,7 +484,7 @@ class Store:
             before = (seed, method, number)
 
     def _drop_after(self, seed: int, method: str, number: int) -> None:
-        with _storage_errors(self.disk.root / DATABASE), _transaction(self._db):
+        with storage_errors(self.disk.root / DATABASE), transaction(self._db):
             for table in ("rounds", "states", "telemetry"):
                 self._db.execute(
                     f"DELETE FROM {table} WHERE seed = ? AND method = ? AND round > ?",  # noqa: S608 - names are ours
@@ -517,7 +496,7 @@ class Store:
         listed = json.dumps(
             {key: hashlib.sha256(line.encode()).hexdigest() for key, line in lines.items()}, sort_keys=True
         )
-        with _storage_errors(self.disk.root / DATABASE), _transaction(self._db):
+        with storage_errors(self.disk.root / DATABASE), transaction(self._db):
             found = self._db.execute("SELECT chain FROM erasures ORDER BY number DESC LIMIT 1").fetchone()
             chain = link(GENESIS if found is None else str(found[0]), digest(str(client), listed))
             self._db.execute("INSERT INTO erasures (client, lines, chain) VALUES (?, ?, ?)", (client, listed, chain))
@@ -535,18 +514,18 @@ class Store:
                 )
                 self._db.execute("DELETE FROM states WHERE seed = ? AND method = ?", (seed_, method_))
                 key_ = (seed_, method_, state.round - 1)
-                check = _state_digest(key_, 1, tree, packed, names)
+                check = state_digest(key_, 1, tree, packed, names)
                 self._db.execute("INSERT INTO states VALUES (?,?,?,?,?,?,?,?)", (*key_, 1, tree, packed, names, check))
                 last = self._last[seed_, method_]
                 last.arrays, last.files, last.older = {p: x.copy() for p, x in arrays.items()}, files, {}
-        with _storage_errors(self.disk.root / DATABASE):
+        with storage_errors(self.disk.root / DATABASE):
             self._db.execute("VACUUM")  # deleted rows leave the file, too
         self.sweep()
 
     def clear(self) -> None:
         """Forget everything: the folder is as good as new."""
-        with _storage_errors(self.disk.root / DATABASE):
-            with _transaction(self._db):
+        with storage_errors(self.disk.root / DATABASE):
+            with transaction(self._db):
                 for table in ("rounds", "states", "telemetry", "erasures", "meta"):
                     self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - names are ours
             self._db.execute("VACUUM")
@@ -563,141 +542,11 @@ class Store:
         """Remove files that nothing refers to: leftovers of a round that never committed."""
         if self._lock is None:
             return
-        needed = {_file(name) for name in self._needed()}
+        needed = {file_of(name) for name in self._needed()}
         for name in self.disk.names():
             left = name.endswith(PARTIAL) or HIDDEN.fullmatch(name)
             if left or (name.startswith("arrays/") and name not in needed):
                 self.disk.remove(name)
-        for name in self._suspect - {_file(sha256) for sha256 in self._sound}:
+        for name in self._suspect - {file_of(sha256) for sha256 in self._sound}:
             self.disk.remove(name)
         self._suspect.clear()
-
-
-def _copy_if_left_open(disk: Disk) -> tempfile.TemporaryDirectory[str] | None:
-    """The database in a folder of its own if a process that died left its log behind: reading it would write."""
-    if not disk.path(f"{DATABASE}-wal").exists():
-        return None
-    with contextlib.ExitStack() as stack:
-        try:
-            lock = os.open(disk.root / LOCK, os.O_RDONLY)
-            stack.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            pass
-        except OSError:
-            return None  # somebody is writing: read along
-        folder = tempfile.TemporaryDirectory(prefix="fedparity-")
-        try:
-            for name in (DATABASE, f"{DATABASE}-wal"):
-                shutil.copy(disk.path(name), folder.name)
-        except OSError as error:
-            folder.cleanup()
-            raise InputError(f"{disk.root}: cannot be read ({error.strerror})") from error
-    return folder
-
-
-def _round_digest(key: tuple[int, str, int], line_sha256: str, chain: str, row: str) -> str:
-    return digest(*map(str, key), line_sha256, chain, row)
-
-
-def _state_digest(key: tuple[int, str, int], whole: int, tree: str, small: bytes, names: str) -> str:
-    return digest(*map(str, (*key, int(whole))), tree, small, names)
-
-
-@contextlib.contextmanager
-def _decoding(where: str) -> Iterator[None]:
-    """What a file with right digests but senseless content raises, as one error."""
-    try:
-        yield
-    except (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
-        raise DamagedError(f"{where}: makes no sense ({type(error).__name__}: {error})") from error
-
-
-def _names(text: str, where: str) -> dict[str, str]:
-    with _decoding(where):
-        return {str(key): str(value) for key, value in json.loads(text).items()}
-
-
-def _file(sha256: str) -> str:
-    return f"arrays/{sha256}.safetensors"
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    with _storage_errors(path):
-        connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA trusted_schema = OFF")
-    return connection
-
-
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-@contextlib.contextmanager
-def _storage_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # a torn schema is quoted in errors, byte by byte
-        text = str(error)
-        if "full" in text or "I/O" in text or "readonly" in text or "unable to open" in text:
-            raise OutputError(f"{path}: cannot be written ({text}); free space, then go on with --resume") from error
-        raise DamagedError(f"{path}: is damaged ({text}); restore it from a copy") from error
-
-
-def _replaced(path: str) -> bool:
-    """Whether an array is replaced when it changes and never written into, so that it can be compared without a copy.
-
-    These are the vectors of clients: their own models, and what a surrogate has in a dict called `kept`.
-    """
-    return path.startswith("/client_models/") or (path.startswith("/surrogate/") and "/kept/" in path)
-
-
-def _same_kind(a: Any, b: Any) -> bool:
-    return bool(a.shape == b.shape and a.dtype == b.dtype)
-
-
-def _changed(array: Any, before: Any) -> Any:
-    """Where two arrays of one kind differ in any bit."""
-    words = f"u{array.itemsize}" if array.itemsize in (1, 2, 4, 8) else array.dtype
-    flat = [np.ascontiguousarray(a).reshape(-1).view(words) for a in (array, before)]
-    step = max(1, array.size // 64)
-    if array.nbytes >= LARGE and np.count_nonzero(flat[0][::step] != flat[1][::step]) > 60:
-        return np.arange(array.size)  # a model after a step: all of it changed, no need to look closer
-    found = np.flatnonzero(flat[0] != flat[1])
-    let_go((array, before))
-    return found
-
-
-def _unpack(data: bytes, where: str) -> Arrays:
-    try:
-        return dict(load_arrays(data)) if data else {}
-    except (SafetensorError, ValueError) as error:
-        raise DamagedError(f"{where}: not an array file ({error})") from error
-
-
-def _unpack_one(data: bytes, key: str, where: str) -> Any:
-    arrays = _unpack(data, where)
-    if key not in arrays:
-        raise DamagedError(f"{where}: lacks {key}")
-    return arrays[key]
-
-
-def _paths(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        if isinstance(node.get("array"), str):
-            yield node["array"]
-        for value in node.values():
-            yield from _paths(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _paths(value)
