@@ -132,7 +132,7 @@ def bookkeeping() -> list[Timing]:
     return found
 
 
-ROUNDS = {"a": 7, "b": 5, "c": 21, "d": 15, "e": 3}
+ROUNDS = {"a": 7, "b": 5, "c": 21, "d": 15, "e": 2}
 """Timed rounds of each training workload."""
 NAMES = {
     "a": "(a) CNN, 10 of 100 x 500",
