@@ -90,12 +90,12 @@ class Batched:
             _Data(self.task, jobs[first:end], drawn[first:end]) for first, end in itertools.pairwise(ends.tolist())
         )
         helpers = min(self.workers, len(ends) - 1) - 1 if self._chain else 0
-        return [report for data, outcome in self._train_groups(groups, helpers) for report in _reports(data, outcome)]
+        return [report for reports in self._train_groups(groups, helpers) for report in reports]
 
-    def _train_groups(self, groups: Iterable[_Data], helpers: int) -> list[tuple[_Data, _Outcome]]:
+    def _train_groups(self, groups: Iterable[_Data], helpers: int) -> list[list[ClientReport]]:
         """Train groups in this thread and its helpers, whoever is free; the answer is in the order of groups."""
         numbered, lock = enumerate(groups), Lock()
-        found: dict[int, tuple[_Data, _Outcome]] = {}
+        found: dict[int, list[ClientReport]] = {}
 
         def work() -> None:
             while True:
@@ -104,7 +104,7 @@ class Batched:
                 if data is None:
                     return
                 with torch.inference_mode(self._chain):  # a written-out gradient needs nothing noted: calls are cheaper
-                    found[number] = data, self._train_group(data)
+                    found[number] = self._train_group(data)
 
         working = [self._pool.submit(work) for _ in range(helpers)]
         work()
@@ -112,7 +112,7 @@ class Batched:
             helper.result()
         return [found[number] for number in sorted(found)]
 
-    def _train_group(self, data: _Data) -> _Outcome:
+    def _train_group(self, data: _Data) -> list[ClientReport]:
         torch.set_num_threads(self.task.threads)
         jobs = data.jobs
         told = self._before(jobs, data)
@@ -134,7 +134,18 @@ class Batched:
                 bad[i] = bad[i] or (None if math.isfinite(mean) else "loss is not finite after training")
         deltas = weights.numpy()
         deltas -= self._stack([job.params for job in jobs]).numpy()
-        return _Outcome(deltas, personal, told, bad)
+        return [
+            ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {wrong}")
+            if wrong
+            else finish(
+                job,
+                delta,
+                personal[i].copy() if personal is not None and isinstance(job.local, Ditto) else None,
+                num_samples=size,
+                **facts,
+            )
+            for i, (job, delta, size, facts, wrong) in enumerate(zip(jobs, deltas, data.sizes, told, bad, strict=True))
+        ]
 
     def _before(self, jobs: Sequence[Job], data: _Data) -> list[dict[str, Any]]:
         told: list[dict[str, Any]] = [{} for _ in jobs]
@@ -335,31 +346,6 @@ class _Data:
     def means(self, values: FloatArray) -> list[float]:
         """The mean over each client's own samples."""
         return [float(row[:size].mean()) for row, size in zip(values, self.sizes, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What training made of a group of clients, aligned with its jobs."""
-
-    deltas: NDArray[Any]
-    personal: NDArray[Any] | None
-    told: list[dict[str, Any]]
-    bad: list[str | None]
-
-
-def _reports(data: _Data, outcome: _Outcome) -> list[ClientReport]:
-    return [
-        ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {outcome.bad[i]}")
-        if outcome.bad[i]
-        else finish(
-            job,
-            outcome.deltas[i],
-            outcome.personal[i].copy() if outcome.personal is not None and isinstance(job.local, Ditto) else None,
-            num_samples=data.sizes[i],
-            **outcome.told[i],
-        )
-        for i, job in enumerate(data.jobs)
-    ]
 
 
 def _streams_of(jobs: Sequence[Job]) -> list[np.random.Generator]:
