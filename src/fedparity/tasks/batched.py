@@ -8,6 +8,7 @@ Batches are padded to one size with samples that weigh nothing; a client that ha
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -82,14 +83,13 @@ class Batched:
 
     def train_many(self, jobs: Sequence[Job]) -> list[ClientReport]:
         """All clients of a cohort, group by group."""
-        if any(isinstance(job.local, PhpFl) or "prototypes" in job.wants for job in jobs):
+        if not jobs or any(isinstance(job.local, PhpFl) or "prototypes" in job.wants for job in jobs):
             return [self.task.train(job) for job in jobs]
         ends = np.linspace(0, len(jobs), math.ceil(len(jobs) / self._group) + 1).astype(int)
-        drawn = _streams_of(jobs)
-        groups = (
-            _Data(self.task, jobs[first:end], drawn[first:end]) for first, end in itertools.pairwise(ends.tolist())
-        )
-        helpers = min(self.workers, len(ends) - 1) - 1 if self._chain else 0
+        # What Python does for each client comes first, at once for all: threads could not share it.
+        everybody = _Data(self.task, jobs, _streams_of(jobs))
+        groups = [everybody.part(first, end) for first, end in itertools.pairwise(ends.tolist())]
+        helpers = min(self.workers, len(groups)) - 1 if self._chain else 0
         return [report for reports in self._train_groups(groups, helpers) for report in reports]
 
     def _train_groups(self, groups: Iterable[_Data], helpers: int) -> list[list[ClientReport]]:
@@ -99,7 +99,7 @@ class Batched:
 
         def work() -> None:
             while True:
-                with lock:  # getting a group ready is Python's work, which threads cannot share anyway
+                with lock:
                     number, data = next(numbered, (-1, None))
                 if data is None:
                     return
@@ -283,6 +283,10 @@ class _Step:
     share: Tensor
     """Clients x 1 x samples: what part of the client's loss each is; 0 for padding."""
 
+    def part(self, first: int, end: int) -> _Step:
+        """The same for some of the clients."""
+        return _Step(self.rows[first:end], self.y[first:end], self.share[first:end])
+
 
 class _Data:
     """The samples of a group of clients, side by side."""
@@ -297,6 +301,16 @@ class _Data:
         self.scale = 1 / task.samples.peak
         self.steps = self._draw(streams)
         self.personal_steps = self._draw(streams) if any(isinstance(job.local, Ditto) for job in jobs) else []
+
+    def part(self, first: int, end: int) -> _Data:
+        """The same for some of the clients, up to the last step that one of them takes."""
+        found = copy.copy(self)
+        found.jobs, found.sizes = self.jobs[first:end], self.sizes[first:end]
+        found.offsets = self.offsets[first:end]
+        longest = max(map(self.task.training.num_batches, found.sizes))
+        found.steps = [step.part(first, end) for step in self.steps[:longest]]
+        found.personal_steps = [step.part(first, end) for step in self.personal_steps[:longest]]
+        return found
 
     def _draw(self, streams: Sequence[np.random.Generator]) -> list[_Step]:
         """Every step of a descent, in the order that each client's stream gives."""
