@@ -29,7 +29,7 @@ from fedparity.rng import streams
 from fedparity.tasks.flat import pieces
 from fedparity.tasks.optimise import BETA1, BETA2, EPS
 from fedparity.tasks.rule import finish
-from fedparity.tasks.stacked import Gradients, Stack, chain_forward, chain_gradients, chain_of, func_gradients
+from fedparity.tasks.stacked import AnyModel, Chain, Stack, Stacked, chain_of
 from fedparity.tasks.torch_task import TorchTask
 from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 
@@ -47,9 +47,8 @@ class Batched:
     compiled: bool = False
     """Compile `torch.func` gradients: pays after seconds of compiling, needs a C++ compiler, changes last places."""
     workers: int = 1
-    """Groups that train at a time; one if the model is no chain, since `torch.func` calls share one module."""
-    _chain: bool = field(init=False, repr=False)
-    _gradients: Gradients = field(init=False, repr=False)
+    """Groups that train at a time; one if the model is no chain."""
+    _models: Stacked = field(init=False, repr=False)
     _group: int = field(init=False, repr=False)
     _pool: ThreadPoolExecutor = field(init=False, repr=False)
 
@@ -59,10 +58,9 @@ class Batched:
             raise ConfigError("path='batched' cannot train a model with buffers (batch norm); use path='plain'")
         if any(not t.requires_grad for _, t in parts):
             raise ConfigError("path='batched' trains whole models; use path='plain' to freeze a part")
-        chain = None if self.compiled else chain_of(self.task.module)
-        found = func_gradients(self.task.module, compiled=self.compiled) if chain is None else chain_gradients
-        object.__setattr__(self, "_chain", chain is not None)
-        object.__setattr__(self, "_gradients", found)
+        written_out = not self.compiled and chain_of(self.task.module) is not None
+        models: Stacked = Chain() if written_out else AnyModel(self.task.module, compiled=self.compiled)
+        object.__setattr__(self, "_models", models)
         each = self.task.flat.size + self.task.training.batch * math.prod(self.task.samples.x_train.shape[1:])
         object.__setattr__(self, "_pool", ThreadPoolExecutor(max(1, self.workers - 1)))
         # Compiling is for one shape: all of a cohort in one group.
@@ -89,7 +87,7 @@ class Batched:
         # What Python does for each client comes first, at once for all: threads could not share it.
         everybody = _Data(self.task, jobs, _streams_of(jobs))
         groups = [everybody.part(first, end) for first, end in itertools.pairwise(ends.tolist())]
-        helpers = min(self.workers, len(groups)) - 1 if self._chain else 0
+        helpers = min(self.workers, len(groups)) - 1 if self._models.written_out else 0
         return [report for reports in self._train_groups(groups, helpers) for report in reports]
 
     def _train_groups(self, groups: Iterable[_Data], helpers: int) -> list[list[ClientReport]]:
@@ -103,7 +101,7 @@ class Batched:
                     number, data = next(numbered, (-1, None))
                 if data is None:
                     return
-                with torch.inference_mode(self._chain):  # a written-out gradient needs nothing noted: calls are cheaper
+                with torch.inference_mode(self._models.written_out):  # which makes calls cheaper
                     found[number] = self._train_group(data)
 
         working = [self._pool.submit(work) for _ in range(helpers)]
@@ -128,7 +126,7 @@ class Batched:
             personal = own.numpy()
             bad = [a or b for a, b in zip(bad, worse, strict=True)]
         if any("loss_after" in job.wants for job in jobs):
-            after = data.losses(self._forward, weights)
+            after = data.losses(self._models, self._split(weights))
             for i, mean in enumerate(data.means(after)):
                 told[i]["loss_after"] = mean
                 bad[i] = bad[i] or (None if math.isfinite(mean) else "loss is not finite after training")
@@ -151,7 +149,7 @@ class Batched:
         told: list[dict[str, Any]] = [{} for _ in jobs]
         wants = frozenset[str]().union(*(job.wants for job in jobs))
         if wants & {"loss_before", "loss_rms"}:
-            losses = data.losses(self._forward, self._stack([job.params for job in jobs]))
+            losses = data.losses(self._models, self._split(self._stack([job.params for job in jobs])))
             for i, (mean, square) in enumerate(zip(data.means(losses), data.means(losses**2), strict=True)):
                 told[i] |= {"loss_before": mean, "loss_rms": math.sqrt(square)}
         if "accuracy_before" in wants:
@@ -171,16 +169,6 @@ class Batched:
         parts = torch.split(weights, [math.prod(shape) for shape in shapes], dim=1)
         return [part.view(len(weights), *shape) for part, shape in zip(parts, shapes, strict=True)]
 
-    def _forward(self, weights: Tensor, x: Tensor, scale: float) -> Tensor:
-        if self._chain:
-            return chain_forward(self._split(weights), x, scale)[-1]
-        names = [name for name, _ in self.task.module.named_parameters()]
-        stack = dict(zip(names, self._split(weights.expand(len(x), -1)), strict=True))
-        found: Tensor = torch.func.vmap(
-            lambda parameters, inputs: torch.func.functional_call(self.task.module, parameters, (inputs,))
-        )(stack, x * scale)
-        return found.transpose(1, 2)
-
     def _descend(
         self, data: _Data, steps: list[_Step], start: Tensor, pull: list[float]
     ) -> tuple[Tensor, list[str | None]]:
@@ -196,7 +184,7 @@ class Batched:
         seen: list[Tensor] = []
         for number, step in enumerate(steps):
             stack = self._split(weights if number else start)
-            found, loss = self._gradients(stack, data.take(step.rows), step.y, step.share, data.scale)
+            found, loss = self._models.gradients(stack, data.take(step.rows), step.y, step.share, data.scale)
             seen.append(loss)
             gradient = torch.cat([g.flatten(1) for g in found], dim=1)
             if centre is not None:
@@ -213,7 +201,8 @@ class Batched:
         now, new = self._split(start), self._split(weights)
         seen: list[Tensor] = []
         for step in steps:
-            found, loss = self._gradients(now, data.take(step.rows), step.y, step.share * rates, data.scale)
+            x, share = data.take(step.rows), step.share * rates
+            found, loss = self._models.gradients(now, x, step.y, share, data.scale)
             seen.append(loss)
             for before, after, gradient in zip(now, new, found, strict=True):
                 torch.sub(before, gradient, out=after)
@@ -347,11 +336,11 @@ class _Data:
         """Samples as floats, not yet scaled."""
         return torch.from_numpy(self.task.samples.x_train.take(rows, axis=0)).to(self.task.flat.dtype)
 
-    def losses(self, forward: Callable[[Tensor, Tensor, float], Tensor], weights: Tensor) -> FloatArray:
+    def losses(self, models: Stacked, stack: Stack) -> FloatArray:
         """Clients x samples: the loss of each; NaN beyond a client's last sample."""
         width = max(self.sizes)
         places = np.minimum(np.arange(width), np.array(self.sizes)[:, None] - 1) + self.offsets
-        logits = forward(weights, self.take(self.rows[places]), self.scale)
+        logits = models.forward(stack, self.take(self.rows[places]), self.scale)
         each = nn.functional.cross_entropy(logits, torch.from_numpy(self.labels[places]), reduction="none")
         found = each.double().numpy().copy()
         found[np.arange(width) >= np.array(self.sizes)[:, None]] = np.nan

@@ -1,7 +1,7 @@
-"""Gradients of many models at once: each parameter is a stack of theirs, clients first.
+"""Many models at once: each parameter is a stack of theirs, clients first; a stack of one model is everybody's.
 
-A chain of linear layers with ReLU between them has its gradients written out as batched matrix products; any other
-model without buffers goes through `torch.func`.
+A chain of linear layers with ReLU between them has its gradients written out as batched matrix products (`Chain`); any
+other model without buffers goes through `torch.func` (`AnyModel`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,21 @@ Stack: TypeAlias = list[Tensor]
 """Each parameter of the model for every client of a group: clients first."""
 
 
-class Gradients(Protocol):
-    """Gradients of every client's loss, and the losses."""
+class Stacked(Protocol):
+    """What can be done with a stack of models.
 
-    def __call__(self, stack: Stack, x: Tensor, y: Tensor, share: Tensor, scale: float) -> tuple[Stack, Tensor]:
-        """Of the sum of `share` times the cross-entropy of samples `scale * x` with labels `y`.
+    x is clients x samples x features, not yet multiplied by `scale`; y, the labels, and share, what part of its
+    client's loss (the cross-entropy) each sample is, are clients x 1 x samples.
+    """
 
-        x is clients x samples x features, y and share are clients x 1 x samples; a stack of one model is everybody's.
-        """
+    written_out: bool
+    """Whether gradients are: then PyTorch need note nothing, and several threads may work at a time."""
+
+    def forward(self, stack: Stack, x: Tensor, scale: float) -> Tensor:
+        """Logits: clients x labels x samples."""
+
+    def gradients(self, stack: Stack, x: Tensor, y: Tensor, share: Tensor, scale: float) -> tuple[Stack, Tensor]:
+        """Gradients of every client's loss, and the losses."""
 
 
 def chain_of(module: nn.Module) -> list[nn.Linear] | None:
@@ -36,58 +43,79 @@ def chain_of(module: nn.Module) -> list[nn.Linear] | None:
     return linear
 
 
-def chain_forward(stack: Stack, x: Tensor, scale: float = 1.0) -> list[Tensor]:
-    """What each layer of a chain takes, and at the end the logits: clients x features x samples.
+class Chain:
+    """Linear layers with ReLU between them.
 
     Samples are columns: with few outputs W x^T is a faster product than x W^T.
     """
-    seen = [x.flatten(2).transpose(1, 2)]
-    last = len(stack) // 2 - 1
-    for i in range(last + 1):
-        weight, bias = stack[2 * i].expand(len(x), -1, -1), stack[2 * i + 1].unsqueeze(2)
-        h = torch.baddbmm(bias, weight, seen[-1], alpha=1.0 if i else scale)  # rather than scale what goes in
-        seen.append(h.relu_() if i < last else h)
-    return seen
+
+    written_out = True
+
+    def forward(self, stack: Stack, x: Tensor, scale: float) -> Tensor:
+        """As `Stacked` says."""
+        return self._taken(stack, x, scale)[-1]
+
+    def _taken(self, stack: Stack, x: Tensor, scale: float) -> list[Tensor]:
+        """What each layer takes, and at the end the logits: clients x features x samples."""
+        seen = [x.flatten(2).transpose(1, 2)]
+        last = len(stack) // 2 - 1
+        for i in range(last + 1):
+            weight, bias = stack[2 * i].expand(len(x), -1, -1), stack[2 * i + 1].unsqueeze(2)
+            h = torch.baddbmm(bias, weight, seen[-1], alpha=1.0 if i else scale)  # rather than scale what goes in
+            seen.append(h.relu_() if i < last else h)
+        return seen
+
+    def gradients(self, stack: Stack, x: Tensor, y: Tensor, share: Tensor, scale: float) -> tuple[Stack, Tensor]:
+        """As `Stacked` says."""
+        seen = self._taken(stack, x, scale)
+        logs = torch.log_softmax(seen.pop(), dim=1)
+        loss = logs.gather(1, y).mul_(share).sum((1, 2)).neg_()
+        back = logs.exp_()
+        back.scatter_add_(1, y, back.new_full((1, 1, 1), -1.0).expand(y.shape))
+        back *= share
+        found: Stack = []
+        for i in reversed(range(len(seen))):
+            sums = back.sum(2)
+            found[:0] = [torch.bmm(back if i else back.mul_(scale), seen[i].transpose(1, 2)), sums]
+            if i:
+                back = torch.bmm(stack[2 * i].expand(len(x), -1, -1).transpose(1, 2), back).mul_(seen[i] > 0)
+        return found, loss
 
 
-def chain_gradients(stack: Stack, x: Tensor, y: Tensor, share: Tensor, scale: float) -> tuple[Stack, Tensor]:
-    """`Gradients` of a chain, written out."""
-    seen = chain_forward(stack, x, scale)
-    logs = torch.log_softmax(seen.pop(), dim=1)
-    loss = logs.gather(1, y).mul_(share).sum((1, 2)).neg_()
-    back = logs.exp_()
-    back.scatter_add_(1, y, back.new_full((1, 1, 1), -1.0).expand(y.shape))
-    back *= share
-    found: Stack = []
-    for i in reversed(range(len(seen))):
-        sums = back.sum(2)
-        found[:0] = [torch.bmm(back if i else back.mul_(scale), seen[i].transpose(1, 2)), sums]
-        if i:
-            back = torch.bmm(stack[2 * i].expand(len(x), -1, -1).transpose(1, 2), back).mul_(seen[i] > 0)
-    return found, loss
+class AnyModel:
+    """Any module without buffers: `torch.func`, vmap over clients of the gradient, compiled if asked for."""
 
+    written_out = False
 
-def func_gradients(module: nn.Module, *, compiled: bool) -> Gradients:
-    """The same for any module without buffers, through `torch.func`."""
-    names = [name for name, _ in module.named_parameters()]
+    def __init__(self, module: nn.Module, *, compiled: bool) -> None:
+        self._module = module
+        self._names = [name for name, _ in module.named_parameters()]
+        self._run: Any = torch.compile(self._all_clients, dynamic=False) if compiled else self._all_clients
 
-    def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor) -> Tensor:
-        logits = torch.func.functional_call(module, parameters, (x,))
-        return (nn.functional.cross_entropy(logits, y[0], reduction="none") * share[0]).sum()
+    def _named(self, stack: Stack, clients: int) -> dict[str, Tensor]:
+        return {n: part.expand(clients, *part.shape[1:]) for n, part in zip(self._names, stack, strict=True)}
 
-    def all_clients(
-        parameters: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor
+    def _logits(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+        found: Tensor = torch.func.functional_call(self._module, parameters, (x,))
+        return found
+
+    def _loss(self, parameters: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor) -> Tensor:
+        return (nn.functional.cross_entropy(self._logits(parameters, x), y[0], reduction="none") * share[0]).sum()
+
+    def _all_clients(
+        self, parameters: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
-        found: tuple[dict[str, Tensor], Tensor] = torch.func.vmap(torch.func.grad_and_value(loss))(
+        found: tuple[dict[str, Tensor], Tensor] = torch.func.vmap(torch.func.grad_and_value(self._loss))(
             parameters, x, y, share
         )
         return found
 
-    run: Any = torch.compile(all_clients, dynamic=False) if compiled else all_clients
+    def forward(self, stack: Stack, x: Tensor, scale: float) -> Tensor:
+        """As `Stacked` says."""
+        found: Tensor = torch.func.vmap(self._logits)(self._named(stack, len(x)), x * scale)
+        return found.transpose(1, 2)
 
-    def gradients(stack: Stack, x: Tensor, y: Tensor, share: Tensor, scale: float) -> tuple[Stack, Tensor]:
-        everybody = [part.expand(len(x), *part.shape[1:]) for part in stack]
-        found, losses = run(dict(zip(names, everybody, strict=True)), x * scale, y, share)
-        return [found[name].detach() for name in names], losses.detach()
-
-    return gradients
+    def gradients(self, stack: Stack, x: Tensor, y: Tensor, share: Tensor, scale: float) -> tuple[Stack, Tensor]:
+        """As `Stacked` says."""
+        found, losses = self._run(self._named(stack, len(x)), x * scale, y, share)
+        return [found[name].detach() for name in self._names], losses.detach()
