@@ -12,11 +12,13 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from statistics import median
 from types import TracebackType
@@ -27,6 +29,8 @@ ROOT = HERE.parent.parent
 BUSY = 2.0
 A_TURN = 1.0
 """Seconds that a turn lasts at least: after the others' turns caches are cold, and the steady state is asked for."""
+SETTLE = 0.2
+"""Seconds between waking a contender and its first round: what it would have done while it waited is done by then."""
 PATIENCE = 30.0
 """Seconds a contender has to end by itself: Ray takes a few."""
 
@@ -64,12 +68,27 @@ class Contender:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            self.wake()
             self._process.communicate("quit\n", timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
         finally:
             self._errors.close()
+
+    def pause(self) -> None:
+        """Stop it and all that it started: daemons and polling would take from whoever's turn it is."""
+        self._signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+        time.sleep(SETTLE)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in family(self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def answer(self, key: str) -> object:
         """The next line's value under `key`."""
@@ -103,6 +122,20 @@ class Contender:
         return "".join(self._errors.readlines()[-lines:]) or "(none)"
 
 
+def family(pid: int) -> list[int]:
+    """A process, its children, theirs and so on; without /proc, nobody."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            # The name, in parentheses, may hold anything.
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found = [pid] if children else []
+    for known in found:
+        found += children.get(known, [])
+    return found
+
+
 def absent(command: Sequence[str]) -> str | None:
     """The interpreter or script a command needs and this machine does not have."""
     if shutil.which(command[0]) is None:
@@ -114,7 +147,7 @@ def absent(command: Sequence[str]) -> str | None:
 def race(workload: str, contenders: dict[str, list[str]], rounds: int) -> list[Record]:
     """Time `rounds` turns of every contender (A B C A B C ...), a turn being rounds in a row for `A_TURN` seconds, at least one.
 
-    One more turn comes first and is dropped: whoever started first has sat idle since. Contenders that are not
+    Whoever waits is stopped. One more turn comes first and is dropped: it is the first after a stop. Contenders that are not
     installed are skipped, and said to be. Ratios are to the bare loop, or to the first contender if there is none or
     the workload tests clients, which the bare loop is no yardstick for.
     """
@@ -130,9 +163,12 @@ def race(workload: str, contenders: dict[str, list[str]], rounds: int) -> list[R
         for name, command in present.items():
             running.append(stack.enter_context(Contender(name, command)))
             print(f"{name}: {json.dumps(running[-1].answer('ready'))}", file=sys.stderr)
+            running[-1].pause()
         for turn in range(rounds + 1):
             for contender in running:
+                contender.wake()
                 seconds = contender.turn()
+                contender.pause()
                 if turn:
                     times[contender.name].append(seconds)
     if not times:

@@ -2,8 +2,11 @@
 
 import importlib.util
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +42,7 @@ protocol.serve(once, contender=name)
 
 DYING = """
 import sys
+import time
 print('{"ready": {}}', flush=True)
 sys.stdin.readline()
 sys.exit("the disk is full")
@@ -62,6 +66,37 @@ def script(tmp_path, text):
 def test_contenders_take_turns_after_their_warm_up(fake, tmp_path):
     race.race("a", {"A": fake("A"), "B": fake("B")}, 2)
     assert (tmp_path / "log").read_text() == "AB" + "AB" * 3  # a warm-up each, one turn dropped, two measured
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
+def test_whoever_waits_is_stopped_with_all_it_started(tmp_path):
+    started = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    with subprocess.Popen([sys.executable, "-c", started]) as process:
+        try:
+            while len(race.family(process.pid)) < 2:
+                time.sleep(0.01)
+            contender = race.Contender("quick", script(tmp_path, DYING))
+            with contender:
+                contender._process, kept = process, contender._process
+                contender.pause()
+                assert {state(pid) for pid in wait_for(race.family(process.pid), "T")} == {"T"}
+                contender.wake()
+                assert {state(pid) for pid in race.family(process.pid)} == {"S"}
+                contender._process = kept
+        finally:
+            for pid in race.family(process.pid)[::-1]:
+                os.kill(pid, signal.SIGKILL)
+
+
+def state(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def wait_for(pids, expected):
+    end = time.monotonic() + 10
+    while any(state(pid) != expected for pid in pids) and time.monotonic() < end:
+        time.sleep(0.01)
+    return pids
 
 
 def test_a_turn_lasts_a_second_and_counts_the_mean_of_its_rounds(fake, tmp_path):
