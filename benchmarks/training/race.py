@@ -29,6 +29,8 @@ ROOT = HERE.parent.parent
 BUSY = 2.0
 A_TURN = 1.0
 """Seconds that a turn lasts at least: after the others' turns caches are cold, and the steady state is asked for."""
+STOPPED = "cd"
+"""Workloads on which whoever waits is stopped: where turns are short, since Ray gives up after a minute of it."""
 SETTLE = 0.2
 """Seconds between waking a contender and its first round: what it would have done while it waited is done by then."""
 PATIENCE = 30.0
@@ -147,7 +149,7 @@ def absent(command: Sequence[str]) -> str | None:
 def race(workload: str, contenders: dict[str, list[str]], rounds: int) -> list[Record]:
     """Time `rounds` turns of every contender (A B C A B C ...), a turn being rounds in a row for `A_TURN` seconds, at least one.
 
-    Whoever waits is stopped. One more turn comes first and is dropped: it is the first after a stop. Contenders that are not
+    Whoever waits is stopped on `STOPPED`. One more turn comes first and is dropped: it is the first after a stop. Contenders that are not
     installed are skipped, and said to be. Ratios are to the bare loop, or to the first contender if there is none or
     the workload tests clients, which the bare loop is no yardstick for.
     """
@@ -163,12 +165,15 @@ def race(workload: str, contenders: dict[str, list[str]], rounds: int) -> list[R
         for name, command in present.items():
             running.append(stack.enter_context(Contender(name, command)))
             print(f"{name}: {json.dumps(running[-1].answer('ready'))}", file=sys.stderr)
-            running[-1].pause()
+            if workload in STOPPED:
+                running[-1].pause()
         for turn in range(rounds + 1):
             for contender in running:
-                contender.wake()
+                if workload in STOPPED:
+                    contender.wake()
                 seconds = contender.turn()
-                contender.pause()
+                if workload in STOPPED:
+                    contender.pause()
                 if turn:
                     times[contender.name].append(seconds)
     if not times:
