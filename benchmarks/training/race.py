@@ -56,8 +56,10 @@ class ContenderError(RuntimeError):
 class Contender:
     """A running process that has warmed up and waits for its turn."""
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], *, stopped: bool = False) -> None:
         self.name = name
+        self.stopped = stopped
+        """Whether it is stopped while it waits."""
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (it lives as long as the process)
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, cwd=ROOT
@@ -104,11 +106,22 @@ class Contender:
 
     def turn(self) -> float:
         """Seconds that a round takes, the mean of as many in a row as a turn has room for."""
+        if self.stopped:
+            self.wake()
         spent, rounds = 0.0, 0
         while spent < A_TURN:
             spent += self._round()
             rounds += 1
+        if self.stopped:
+            self.pause()
         return spent / rounds
+
+    def ready(self) -> object:
+        """What it says of itself once it has warmed up."""
+        said = self.answer("ready")
+        if self.stopped:
+            self.pause()
+        return said
 
     def _round(self) -> float:
         assert self._process.stdin is not None
@@ -147,7 +160,7 @@ def absent(command: Sequence[str]) -> str | None:
 
 
 def race(workload: str, contenders: dict[str, list[str]], rounds: int) -> list[Record]:
-    """Time `rounds` turns of every contender (A B C A B C ...), a turn being rounds in a row for `A_TURN` seconds, at least one.
+    """Time `rounds` turns of every contender (A B C A B C ...): rounds in a row for `A_TURN` seconds, at least one.
 
     Whoever waits is stopped on `STOPPED`. One more turn comes first and is dropped: it is the first after a stop. Contenders that are not
     installed are skipped, and said to be. Ratios are to the bare loop, or to the first contender if there is none or
@@ -163,17 +176,11 @@ def race(workload: str, contenders: dict[str, list[str]], rounds: int) -> list[R
     with ExitStack() as stack:
         running: list[Contender] = []
         for name, command in present.items():
-            running.append(stack.enter_context(Contender(name, command)))
-            print(f"{name}: {json.dumps(running[-1].answer('ready'))}", file=sys.stderr)
-            if workload in STOPPED:
-                running[-1].pause()
+            running.append(stack.enter_context(Contender(name, command, stopped=workload in STOPPED)))
+            print(f"{name}: {json.dumps(running[-1].ready())}", file=sys.stderr)
         for turn in range(rounds + 1):
             for contender in running:
-                if workload in STOPPED:
-                    contender.wake()
                 seconds = contender.turn()
-                if workload in STOPPED:
-                    contender.pause()
                 if turn:
                     times[contender.name].append(seconds)
     if not times:
