@@ -132,7 +132,8 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
     seed: Annotated[int, typer.Option(help="Root of all random numbers; draw d uses seed + d.")] = 0,
     draws: Annotated[int | None, typer.Option(help="Realisations to average over.  [10, or 1 for a trace]")] = None,
     estimator: Annotated[
-        str | None, typer.Option(help="NAME[:key=value,...].  [forecast for parity, else mean]")
+        str | None,
+        typer.Option(help="NAME[:key=value,...], or `oracle`: the future known.  [forecast for parity, else mean]"),
     ] = None,
     dropout: Annotated[float, typer.Option(help="Chance to leave before a round's end.")] = 0.0,
     over_select: Annotated[float, typer.Option(help="Share asked beyond the cohort.")] = 0.0,
@@ -155,6 +156,7 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
     """Scheduling only: how fair a scheduler is on a population, and how much fairer any could have been."""
     from fedparity.availability import ESTIMATORS
     from fedparity.experiment import Gains, Setting, schedule
+    from fedparity.experiment.spec import ORACLE
     from fedparity.schedulers import SCHEDULERS
     from fedparity.trace import Trace
 
@@ -180,7 +182,7 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
         dropout=dropout,
         over_select=over_select,
         gains=Gains(gain_spread),
-        estimator=None if estimator is None else ESTIMATORS.build(estimator),
+        estimator=ORACLE if estimator == ORACLE else None if estimator is None else ESTIMATORS.build(estimator),
     )
     results = []
     with Progress(len(built) * setting.draws) as progress:

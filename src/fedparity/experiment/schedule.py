@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity import checks
+from fedparity.availability import Oracle
 from fedparity.coordinator import Coordinator
 from fedparity.engines import Intermittent, RollCall
 from fedparity.errors import ConfigError
+from fedparity.experiment.spec import ORACLE
 from fedparity.journal import Journal
 from fedparity.ledger import Ledger
 from fedparity.loop import run
@@ -73,8 +75,8 @@ class Setting:
     """Chance of an online client to leave before a round's end."""
     over_select: float = 0.0
     gains: Gains = field(default_factory=Gains)
-    estimator: Estimator[Any] | None = None
-    """None: what each scheduler asks for."""
+    estimator: Estimator[Any] | Literal["oracle"] | None = None
+    """None: what each scheduler asks for; `oracle` knows each draw's trace."""
 
     def __post_init__(self) -> None:
         for name in ("clients", "rounds", "cohort", "draws"):
@@ -155,7 +157,7 @@ def run_draw(setting: Setting, scheduler: Scheduler[Any], draw: int, by: Target)
         setting.cohort,
         seed=setting.seed + draw,
         scheduler=scheduler,
-        estimator=setting.estimator,
+        estimator=Oracle(trace) if setting.estimator == ORACLE else setting.estimator,
         utility=LossDrop(bound=setting.gains.spread * (1 + 10 * setting.gains.noise)),
         over_select=setting.over_select,
         min_reports=0,

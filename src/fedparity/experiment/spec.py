@@ -11,7 +11,7 @@ import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -31,7 +31,7 @@ from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
 
 VERSION = 1
-ORACLE = "oracle"
+ORACLE: Final = "oracle"
 """The estimator that knows the trace; with the scheduler `fixed`, the schedule that could not have been fairer."""
 NUMPY = ("quadratic", "logistic")
 """Tasks that need no PyTorch."""
