@@ -17,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from types import TracebackType
@@ -159,6 +159,16 @@ def absent(command: Sequence[str]) -> str | None:
     return script if script and not (ROOT / script).exists() else None
 
 
+@contextmanager
+def neighbours(count: int) -> Iterator[None]:
+    """So many processes that keep a processor busy."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            busy = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            stack.callback(busy.kill)
+        yield
+
+
 def race(workload: str, contenders: dict[str, list[str]], rounds: int) -> list[Record]:
     """Time `rounds` turns of every contender (A B C A B C ...): rounds in a row for `A_TURN` seconds, at least one.
 
@@ -235,6 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Training rounds of fedparity and its peers, taking turns.")
     parser.add_argument("--workload", choices="abcde", required=True)
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contender")
+    parser.add_argument("--beside", type=int, default=0, help="busy processes beside the race")
     parser.add_argument("--contenders", help="names, separated by commas; all of the workload if not given")
     parser.add_argument("--json", type=Path, help="also write the records here")
     given = parser.parse_args()
@@ -244,7 +255,8 @@ def main() -> None:
         parser.error(f"unknown contender {unknown[0]!r} for workload {given.workload}; known: {', '.join(known)}")
     if given.rounds < 1:
         parser.error(f"--rounds {given.rounds}: at least 1")
-    records = race(given.workload, {name: known[name] for name in names}, given.rounds)
+    with neighbours(given.beside):
+        records = race(given.workload, {name: known[name] for name in names}, given.rounds)
     print(table(records))
     if any(record["spread"] > BUSY for record in records):
         print(f"a spread above {BUSY}: the machine was busy, do not use these ratios", file=sys.stderr)

@@ -184,3 +184,12 @@ def test_a_busy_machine_is_said_to_be(fake, monkeypatch, capsys, rounds, warned)
     monkeypatch.setattr(sys, "argv", ["race.py", "--workload", "a", "--rounds", str(rounds)])
     race.main()
     assert ("the machine was busy" in capsys.readouterr().err) == warned
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
+def test_neighbours_end_with_the_race():
+    before = set(race.family(os.getpid()))
+    with race.neighbours(2):
+        beside = set(race.family(os.getpid())) - before
+        assert len(beside) == 2
+    assert not beside & set(race.family(os.getpid()))
