@@ -154,9 +154,8 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
     as_json: JSON_OPTION = False,
 ) -> None:
     """Scheduling only: how fair a scheduler is on a population, and how much fairer any could have been."""
-    from fedparity.availability import ESTIMATORS
+    from fedparity.availability import ESTIMATORS, ORACLE
     from fedparity.experiment import Gains, Setting, schedule
-    from fedparity.experiment.spec import ORACLE
     from fedparity.schedulers import SCHEDULERS
     from fedparity.trace import Trace
 

@@ -10,7 +10,7 @@ from fedparity.availability.bernoulli import Bernoulli, BetaRates, LabelSkewed, 
 from fedparity.availability.bursty import Adversarial, Bursty
 from fedparity.availability.diurnal import Cyclic, Diurnal, Staircase
 from fedparity.availability.estimators import BetaPosterior, Exponential, RunningMean, SlidingWindow
-from fedparity.availability.forecast import Forecast, Oracle
+from fedparity.availability.forecast import ORACLE, Forecast, Oracle
 from fedparity.availability.intervals import Intervals
 from fedparity.availability.markov import Markov
 from fedparity.availability.outages import Outages
@@ -68,6 +68,7 @@ def _is_there(name: str) -> bool:
 __all__ = [
     "AVAILABILITY",
     "ESTIMATORS",
+    "ORACLE",
     "Adversarial",
     "Always",
     "Bernoulli",

@@ -17,7 +17,7 @@ day. `Oracle` knows the trace: the best that any forecast could do, to compare w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from fedparity.trace import Trace
 from fedparity.types import FloatArray, Ids
 
 FULL = np.iinfo(np.uint16).max
+ORACLE: Final = "oracle"
+"""What the estimator that knows a trace is called: it is in no table, since it must be given one."""
 
 
 @dataclass(slots=True)

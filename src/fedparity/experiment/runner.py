@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.availability import AVAILABILITY, ESTIMATORS, Oracle, load_trace, looks_like_a_path
+from fedparity.availability import AVAILABILITY, ESTIMATORS, ORACLE, Oracle, load_trace, looks_like_a_path
 from fedparity.coordinator import Coordinator, State
 from fedparity.data.dataset import Progress as DataProgress
 from fedparity.data.dataset import silent
@@ -18,7 +18,7 @@ from fedparity.engines import InProcess, Intermittent
 from fedparity.errors import ConfigError, InputError
 from fedparity.experiment.metrics_log import MetricsLog
 from fedparity.experiment.results import MethodRun, Results, versions
-from fedparity.experiment.spec import NUMPY, ORACLE, MethodSpec, Spec, parse
+from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse
 from fedparity.experiment.tasks import build_task, processors
 from fedparity.journal import Journal, from_json
 from fedparity.ledger import Ledger

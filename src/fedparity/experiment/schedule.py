@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity import checks
-from fedparity.availability import Oracle
+from fedparity.availability import ORACLE, Oracle
 from fedparity.coordinator import Coordinator
 from fedparity.engines import Intermittent, RollCall
 from fedparity.errors import ConfigError
-from fedparity.experiment.spec import ORACLE
 from fedparity.journal import Journal
 from fedparity.ledger import Ledger
 from fedparity.loop import run

@@ -11,11 +11,11 @@ import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fedparity.availability import AVAILABILITY, ESTIMATORS, looks_like_a_path
+from fedparity.availability import AVAILABILITY, ESTIMATORS, ORACLE, looks_like_a_path
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
 from fedparity.errors import ConfigError, FedparityError, InputError, unknown
@@ -31,7 +31,6 @@ from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
 
 VERSION = 1
-ORACLE: Final = "oracle"
 """The estimator that knows the trace; with the scheduler `fixed`, the schedule that could not have been fairer."""
 NUMPY = ("quadratic", "logistic")
 """Tasks that need no PyTorch."""
