@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 
 import pytest
 
@@ -124,24 +123,6 @@ def test_a_plain_step_is_not_cited_for_momentum():
 
 
 # --- the commands
-
-
-@pytest.fixture
-def fedparity(monkeypatch, capsys, tmp_path):
-    """Run a command in an empty folder: exit code, stdout, stderr."""
-    from fedparity.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["fedparity", *map(str, words)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        out, err = capsys.readouterr()
-        return caught.value.code, out, err
-
-    return call
 
 
 def test_cite_names_specs_and_keys(fedparity, tmp_path):

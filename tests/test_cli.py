@@ -13,7 +13,7 @@ from fedparity import AVAILABILITY, METRICS, SCHEDULERS, Trace, save_trace
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # typer uses what click has deprecated
-    from fedparity.cli import COMPARED, main
+    from fedparity.cli import COMPARED
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Click 9:DeprecationWarning")
 
@@ -34,22 +34,6 @@ MEANS = (
     "never_available",
     "seconds_per_round",
 )
-
-
-@pytest.fixture
-def fedparity(monkeypatch, capsys, tmp_path):
-    """Run a command in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["fedparity", *map(str, words)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        out, err = capsys.readouterr()
-        return caught.value.code, out, err
-
-    return call
 
 
 def test_schedule_json(fedparity):
@@ -191,6 +175,7 @@ BAD = {
         "unknown availability 'bernouli'; did you mean 'bernoulli'?",
     ),
     "unknown estimator": (["--estimator", "median"], "unknown estimator 'median'; did you mean 'mean'?"),
+    "an oracle with settings": (["--estimator", "oracle:x=1"], "an oracle has no settings; write oracle"),
     "m > N": (["--cohort", "13"], "cohort=13 but there are only 12 clients; lower it to 12"),
     "no cohort": (["--cohort", "0"], "cohort=0 must be"),
     "zero rounds": (["--rounds", "0"], "rounds=0 must be a whole number of at least 1"),

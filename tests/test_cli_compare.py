@@ -23,24 +23,6 @@ STAT = {"mean", "sd", "n", "difference", "low", "high", "rank", "pairs", "wins",
 COST = {"asked", "updates", "parameters", "megabytes", "server_words", "client_words", "local_steps", "seconds"}
 
 
-@pytest.fixture
-def fedparity(monkeypatch, capsys, tmp_path):
-    """Run a command in an empty folder: exit code, stdout, stderr."""
-    from fedparity.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["fedparity", *map(str, words)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        out, err = capsys.readouterr()
-        return caught.value.code, out, err
-
-    return call
-
-
 def test_methods_are_run_and_compared(fedparity, tmp_path):
     code, out, _ = fedparity("compare", *METHODS, *SMALL)
     assert code == 0
