@@ -154,7 +154,7 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
     as_json: JSON_OPTION = False,
 ) -> None:
     """Scheduling only: how fair a scheduler is on a population, and how much fairer any could have been."""
-    from fedparity.availability import ESTIMATORS, ORACLE
+    from fedparity.availability import estimator_of
     from fedparity.experiment import Gains, Setting, schedule
     from fedparity.schedulers import SCHEDULERS
     from fedparity.trace import Trace
@@ -181,7 +181,7 @@ def schedule_command(  # noqa: PLR0917 - options of a command are named by the c
         dropout=dropout,
         over_select=over_select,
         gains=Gains(gain_spread),
-        estimator=ORACLE if estimator == ORACLE else None if estimator is None else ESTIMATORS.build(estimator),
+        estimator=None if estimator is None else estimator_of(estimator),
     )
     results = []
     with Progress(len(built) * setting.draws) as progress:

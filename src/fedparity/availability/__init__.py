@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fedparity.availability.always import Always
 from fedparity.availability.bernoulli import Bernoulli, BetaRates, LabelSkewed, LogNormalRates, PaperLike
@@ -17,6 +17,7 @@ from fedparity.availability.outages import Outages
 from fedparity.availability.phones import Phones
 from fedparity.availability.plain import save_trace
 from fedparity.availability.readers import load_trace, open_intervals
+from fedparity.errors import ConfigError, unknown
 from fedparity.protocols import Availability, Estimator
 from fedparity.table import Table
 
@@ -50,6 +51,18 @@ ESTIMATORS: Table[Estimator[Any]] = Table(
         "forecast": Forecast,
     },
 )
+
+
+def estimator_of(text: str) -> Estimator[Any] | Literal["oracle"]:
+    """What `NAME[:key=value,...]` asks for; the oracle is made once there is a trace for it to know."""
+    name = text.partition(":")[0].strip()
+    if text == ORACLE:
+        return ORACLE
+    if name == ORACLE:
+        raise ConfigError(f"estimator {text!r}: an oracle has no settings; write {ORACLE}")
+    if name not in ESTIMATORS:
+        raise unknown("estimator", name, (*ESTIMATORS, ORACLE))
+    return ESTIMATORS.build(text)
 
 
 def looks_like_a_path(text: str) -> bool:
@@ -90,6 +103,7 @@ __all__ = [
     "RunningMean",
     "SlidingWindow",
     "Staircase",
+    "estimator_of",
     "load_trace",
     "looks_like_a_path",
     "open_intervals",

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fedparity.availability import AVAILABILITY, ESTIMATORS, ORACLE, looks_like_a_path
+from fedparity.availability import AVAILABILITY, ORACLE, estimator_of, looks_like_a_path
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
 from fedparity.errors import ConfigError, FedparityError, InputError, unknown
@@ -116,13 +116,13 @@ class Task(_Part):
         if self.dataset not in NUMPY and not self.dataset.endswith(".npz") and self.dataset not in KNOWN:
             known = unknown("data set", self.dataset, [*KNOWN, *NUMPY])
             raise ValueError(f"{known}; or give the path of an .npz")
-        _build("schedule", SCHEDULES, self.schedule)
+        _build("schedule", SCHEDULES.build, self.schedule)
         if self.model is not None:
-            _build("model", MODELS, self.model)
+            _build("model", MODELS.build, self.model)
         if self.partition is not None:
-            _build("partition", PARTITIONS, self.partition)
+            _build("partition", PARTITIONS.build, self.partition)
         if self.features is not None:
-            _build("features", EXTRACTORS, self.features)
+            _build("features", EXTRACTORS.build, self.features)
             if self.weights is not None or self.trains:
                 raise ValueError("features are of a network of their own: leave out weights and trains")
         if self.trains and self.weights is None:
@@ -180,12 +180,11 @@ class MethodSpec(_Part):
             known = unknown("method", self.name, METHODS)
             raise ValueError(f"{known}; or give it a scheduler")
         resolved = self.resolved()
-        _build("weighting", WEIGHTINGS, str(resolved.weighting))
-        _build("surrogate", SURROGATES, str(resolved.surrogate))
-        if resolved.estimator != ORACLE:
-            _build("estimator", ESTIMATORS, str(resolved.estimator))
-        _build("local", LOCALS, str(resolved.local))
-        _build("server", SERVERS, str(resolved.server))
+        _build("weighting", WEIGHTINGS.build, str(resolved.weighting))
+        _build("surrogate", SURROGATES.build, str(resolved.surrogate))
+        _build("estimator", estimator_of, str(resolved.estimator))
+        _build("local", LOCALS.build, str(resolved.local))
+        _build("server", SERVERS.build, str(resolved.server))
         return self
 
     @property
@@ -209,13 +208,13 @@ class MethodSpec(_Part):
         if base.estimator is not None:
             filled["estimator"] = base.estimator
         filled |= given
-        looks_ahead = getattr(_build("scheduler", SCHEDULERS, str(filled["scheduler"])), "forecasts", False)
+        looks_ahead = getattr(_build("scheduler", SCHEDULERS.build, str(filled["scheduler"])), "forecasts", False)
         return self.model_copy(update={"estimator": "forecast" if looks_ahead else "mean"} | filled)
 
 
-def _build(key: str, table: Any, text: str) -> Any:
+def _build(key: str, make: Callable[[str], Any], text: str) -> Any:
     try:
-        return table.build(text)
+        return make(text)
     except FedparityError as error:
         raise ValueError(f"{key}: {error}") from error
 
@@ -255,7 +254,7 @@ class Spec(_Part):
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
             raise ValueError(f"methods: {twice!r} is listed twice; give each its own name")
-        _build("utility", UTILITIES, self.utility)
+        _build("utility", UTILITIES.build, self.utility)
         text = self.population.availability
         if not looks_like_a_path(text):
             given = [
@@ -265,7 +264,7 @@ class Spec(_Part):
             ]
             if given:
                 raise ValueError(f"population.{given[0]} is for trace files, but {text!r} is a model; leave it out")
-            _build("population.availability", AVAILABILITY, text)
+            _build("population.availability", AVAILABILITY.build, text)
         return self
 
     def resolved(self) -> Spec:
@@ -274,7 +273,7 @@ class Spec(_Part):
         if population.trace_seed is None:
             population = population.model_copy(update={"trace_seed": self.seed})
         methods = tuple(m.resolved() for m in self.methods)
-        schedulers = [_build("scheduler", SCHEDULERS, str(m.scheduler)) for m in methods]
+        schedulers = [_build("scheduler", SCHEDULERS.build, str(m.scheduler)) for m in methods]
         task = self.task.resolved(validates=any("validation" in getattr(s, "needs", ()) for s in schedulers))
         # How many clients train at a time decides nothing: a run may be resumed with another number.
         return self.model_copy(update={"population": population, "methods": methods, "task": task, "workers": None})
