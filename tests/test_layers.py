@@ -25,6 +25,7 @@ LAYERS = (
     ("engines", "store"),
     ("experiment",),
     ("report", "show", "citations", "catalogue"),
+    ("cli_run",),
     ("cli_compare", "cli_data", "cli_trace", "cli_tune"),
     ("__init__", "cli"),
 )

@@ -15,12 +15,12 @@ import typer
 
 from fedparity.cli_compare import cite_command, compare_command
 from fedparity.cli_data import data_app
+from fedparity.cli_run import carried_out
 from fedparity.cli_trace import trace_app
 from fedparity.cli_tune import tune_command
 from fedparity.errors import ConfigError, FedparityError
 from fedparity.show import (
     Progress,
-    Rounds,
     Target,
     plain,
     say,
@@ -261,23 +261,8 @@ def demo_command(
 
 
 def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, as_json: bool) -> None:
-    from fedparity import report
-    from fedparity.experiment.results import open_store
-    from fedparity.experiment.runner import Watch, ready, run_spec
-    from fedparity.experiment.stop import Stop
-
-    report.require()
-    with Rounds(spec, quiet=as_json) as rounds:
-        trace = ready(spec, rounds.prepare)
-    with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
-        with Stop() as stop, Rounds(spec, quiet=as_json) as rounds:
-            watch = Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store, data=rounds.prepare)
-            results = run_spec(spec, watch, trace)
-        results.save(out, text)
+    with carried_out(spec, text, out, resume=resume, overwrite=overwrite, quiet=as_json) as (results, _):
         page = out / "report.html"
-        report.write(results, page, text)
-        for notice in store.notices:
-            say(f"fedparity: {notice}", stderr=True)
     if as_json:
         _print_json({**results.summary(), "folder": str(out), "report": str(page)})
     else:

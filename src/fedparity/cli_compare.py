@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fedparity.cli_run import carried_out
 from fedparity.errors import ConfigError, OutputError, unknown
-from fedparity.show import Rounds, console_for, plain, say
+from fedparity.show import console_for, plain, say
 
 if TYPE_CHECKING:
     from fedparity.experiment.compare import Comparison, Metric, Stat
@@ -105,26 +106,11 @@ def _compare_runs(runs: list[Path], out: Path, reference: str | None, shown: str
 def _run_and_compare(
     spec: Spec, out: Path, reference: str | None, shown: str, *, resume: bool, overwrite: bool
 ) -> None:
-    from fedparity import report
     from fedparity.experiment.compare import compare, part_of
-    from fedparity.experiment.results import open_store
-    from fedparity.experiment.runner import Watch, ready, run_spec
     from fedparity.experiment.spec import to_toml
-    from fedparity.experiment.stop import Stop
 
-    report.require()
     quiet = shown != "table"
-    with Rounds(spec, quiet=quiet) as rounds:
-        trace = ready(spec, rounds.prepare)
-    with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
-        with Stop() as stop, Rounds(spec, quiet=quiet) as rounds:
-            watch = Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store, data=rounds.prepare)
-            results = run_spec(spec, watch, trace)
-        text = to_toml(spec)
-        results.save(out, text)
-        report.write(results, out / "report.html", text)
-        for notice in store.notices:
-            say(f"fedparity: {notice}", stderr=True)
+    with carried_out(spec, to_toml(spec), out, resume=resume, overwrite=overwrite, quiet=quiet) as (results, store):
         if results.complete:
             found = compare([part_of(results, store, str(out))], reference)
             files = _write(found, out)
