@@ -22,6 +22,7 @@ import numpy as np
 
 from fedparity import Coordinator, InProcess, Intermittent, run, stream
 from fedparity.availability import AVAILABILITY
+from fedparity.core.types import ClientReport, Job
 from fedparity.experiment.spec import PATHS
 from fedparity.models import MODELS
 from fedparity.schedulers import Parity, Uniform
@@ -30,7 +31,6 @@ from fedparity.tasks.batched import Batched
 from fedparity.tasks.samples import Samples
 from fedparity.tasks.torch_task import TorchTask, digits_task
 from fedparity.tasks.training import Training
-from fedparity.types import ClientReport, Job
 from fedparity.utility import GlobalLossDrop
 
 CLIENTS = 100

@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 
 from fedparity.availability import AVAILABILITY
 from fedparity.availability.bernoulli import Bernoulli, LabelSkewed
-from fedparity.coordinator import Coordinator
+from fedparity.core.coordinator import Coordinator
+from fedparity.core.files import write_text
+from fedparity.core.ledger import Ledger
+from fedparity.core.loop import run_side_by_side
+from fedparity.core.protocols import Task
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import BoolArray, FloatArray, RoundRecord, Rows, Vector
 from fedparity.engines import InProcess, Intermittent
 from fedparity.experiment.results import versions
 from fedparity.experiment.runner import build_coordinator
@@ -28,14 +35,7 @@ from fedparity.experiment.spec import MethodSpec, Population, Spec
 from fedparity.experiment.spec import Task as TaskSpec
 from fedparity.experiment.tasks import build_task
 from fedparity.experiment.tune import grid
-from fedparity.files import write_text
-from fedparity.ledger import Ledger
-from fedparity.loop import run_side_by_side
 from fedparity.metrics import summarise_performance
-from fedparity.protocols import Task
-from fedparity.rng import stream
-from fedparity.trace import Trace
-from fedparity.types import BoolArray, FloatArray, RoundRecord, Rows, Vector
 from fedparity.weightings.cafed import keep, score
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -9,7 +9,7 @@ import numpy as np
 from figures import FLASH_BELOW_5, FLASH_MEDIAN_SESSION, phones
 
 from fedparity import AVAILABILITY, SCHEDULERS, Gains, Setting, schedule
-from fedparity.availability import Forecast, Oracle, RunningMean
+from fedparity.estimators import Forecast, Oracle, RunningMean
 from fedparity.experiment.schedule import run_draw
 
 TARGET = Path(__file__).parent.parent / "docs" / "results.md"

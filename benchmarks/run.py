@@ -22,7 +22,7 @@ from alone import PARTS, measure
 from harness import Timing, race
 
 from fedparity import SCHEDULERS, Coordinator, RollCall, Trace, frontier, stream
-from fedparity.journal import to_json
+from fedparity.core.journal import to_json
 from fedparity.store import Store
 
 HERE = Path(__file__).parent

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedparity.availability.flash import read_events
-from fedparity.availability.intervals import DAY, Intervals
-from fedparity.availability.stats import trace_stats
+from fedparity.traces.flash import read_events
+from fedparity.traces.intervals import DAY, Intervals
+from fedparity.traces.stats import trace_stats
 
 NAMES = ("screen_on", "screen_off", "battery_charged_on", "battery_charged_off", "wifi", "4G", "Unknown", "87.0%")
 

@@ -13,7 +13,7 @@ settings.load_profile("fedparity")
 @pytest.fixture
 def fedparity(monkeypatch, capsys, tmp_path):
     """Run a command in an empty folder: exit code, stdout, stderr."""
-    from fedparity.cli import main
+    from fedparity.cli.main import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

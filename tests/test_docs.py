@@ -85,7 +85,7 @@ def help_of(*command):
 
 def fedparity(words, cwd):
     return subprocess.run(
-        [sys.executable, "-c", "from fedparity.cli import main; main()", *words],
+        [sys.executable, "-c", "from fedparity.cli.main import main; main()", *words],
         cwd=cwd,
         env=os.environ | {"COLUMNS": "200"},
         capture_output=True,

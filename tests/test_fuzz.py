@@ -19,18 +19,18 @@ import numpy as np
 import pytest
 
 from fedparity import ClientReport, Cohort, RoundPlan, Trace, load_trace, save_trace
-from fedparity.availability import Intervals
-from fedparity.errors import FedparityError, InputError, OutputError
-from fedparity.experiment.export import export
+from fedparity.core.errors import FedparityError, InputError, OutputError
+from fedparity.core.files import csv_text, write_text
+from fedparity.core.gate import Gate
+from fedparity.core.journal import from_json, read, to_json
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, load_results, run_spec, state_classes
 from fedparity.experiment.spec import load, parse, starter, to_toml
-from fedparity.files import csv_text, write_text
-from fedparity.gate import Gate
-from fedparity.journal import from_json, read, to_json
+from fedparity.report.export import export
 from fedparity.store import Disk, Store, verify
 from fedparity.store import store as store_module
 from fedparity.store.tree import classes_in, flatten, rebuild
+from fedparity.traces import Intervals
 
 COUNT = 5000
 EXTREMES = [
@@ -186,7 +186,7 @@ def test_a_gzip_bomb_is_refused_before_it_unfolds(tmp_path):
         code = (
             "import resource, sys\n"
             "from fedparity import load_trace\n"
-            "from fedparity.errors import InputError\n"
+            "from fedparity.core.errors import InputError\n"
             "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
             "try:\n    load_trace(sys.argv[1])\n"
             "except InputError as error:\n"
@@ -839,7 +839,7 @@ def test_json_files_parse_whatever_the_names_are(injected, tmp_path):
 
 @pytest.fixture
 def call(monkeypatch, capsys, tmp_path):
-    from fedparity.cli import main
+    from fedparity.cli.main import main
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

@@ -11,9 +11,9 @@ from torch import nn
 from workloads import BATCH, RATE, WORKLOADS, Workload, pairs, test_data, training_data
 
 from fedparity import Coordinator, InProcess, stream
+from fedparity.core.protocols import Task
 from fedparity.experiment.spec import PATHS
 from fedparity.models import MODELS
-from fedparity.protocols import Task
 from fedparity.schedulers import Uniform
 from fedparity.tasks.batched import Batched
 from fedparity.tasks.samples import Samples

@@ -4,20 +4,22 @@ The whole round is `Coordinator.plan` and `Coordinator.absorb`; `run` carries on
 schedulers without training, `frontier` says how fair any of them could have been. docs/architecture.md has the map.
 """
 
-from fedparity.availability import AVAILABILITY, ESTIMATORS, load_trace, save_trace
-from fedparity.coordinator import Coordinator, State
+from fedparity.availability import AVAILABILITY
+from fedparity.core.coordinator import Coordinator, State
+from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError, RoundError
+from fedparity.core.journal import Journal
+from fedparity.core.ledger import Ledger
+from fedparity.core.loop import run, run_side_by_side
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import ClientReport, Cohort, Evals, RoundPlan, RoundRecord, RoundView, Rows
 from fedparity.engines import InProcess, Intermittent, RollCall
-from fedparity.errors import ConfigError, FedparityError, InputError, OutputError, RoundError
+from fedparity.estimators import ESTIMATORS
 from fedparity.experiment import Gains, MetricsLog, Schedule, Setting, schedule
-from fedparity.journal import Journal
-from fedparity.ledger import Ledger
-from fedparity.loop import run, run_side_by_side
 from fedparity.metrics import METRICS, ClientFrame, Frontier, fractional_frontier, frontier, weighted_frontier
-from fedparity.rng import stream
 from fedparity.schedulers import SCHEDULERS
 from fedparity.surrogates import SURROGATES
-from fedparity.trace import Trace
-from fedparity.types import ClientReport, Cohort, Evals, RoundPlan, RoundRecord, RoundView, Rows
+from fedparity.traces import load_trace, save_trace
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
 

@@ -19,7 +19,7 @@ from fedparity.availability import (
     PaperLike,
     Staircase,
 )
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 
 
 def test_bernoulli_meets_given_rates_and_rounds_are_independent():

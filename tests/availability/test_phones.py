@@ -3,10 +3,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedparity.availability import stats
-from fedparity.availability.flash import read_flash
 from fedparity.availability.phones import DAY, HOUR, Phones
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
+from fedparity.traces import stats
+from fedparity.traces.flash import read_flash
 
 FLASH_DECILES = [0, 0, 0.001, 0.017, 0.042, 0.085, 0.124, 0.185, 0.275]
 FLASH_EVENTS = Path(__file__).parents[3] / "shared/data/traces/flash_000_099_events.json.gz"

@@ -197,8 +197,8 @@ def test_the_chains_and_cycles_have_the_rates_they_are_told():
 
 
 def test_known_probabilities_weigh_one_over_n_p():
-    from fedparity.ledger import Ledger
-    from fedparity.types import Rows
+    from fedparity.core.ledger import Ledger
+    from fedparity.core.types import Rows
 
     ones = np.ones(2)
     rows = Rows(np.array([0, 2]), [ones, ones], np.zeros(2, np.int64), ones, ones, ones)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from fedparity import SCHEDULERS, ClientReport, Ledger, stream
-from fedparity.protocols import Feedback, Learner
+from fedparity.core.protocols import Feedback, Learner
+from fedparity.core.types import RoundRecord, RoundView, StandIn
 from fedparity.schedulers import Fixed
-from fedparity.types import RoundRecord, RoundView, StandIn
 
 VARIANTS = [
     *SCHEDULERS,

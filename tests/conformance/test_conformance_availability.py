@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedparity.availability import AVAILABILITY
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 
 NAMES = sorted(AVAILABILITY)
 VARIANTS = [*NAMES, "adversarial:kind=crowding", "outages:by=label", "markov:pi=.3,nu=0", "diurnal:spread=0"]

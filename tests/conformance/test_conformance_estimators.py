@@ -8,8 +8,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fedparity.availability import ESTIMATORS, Bernoulli
-from fedparity.types import NO_IDS
+from fedparity.availability import Bernoulli
+from fedparity.core.types import NO_IDS
+from fedparity.estimators import ESTIMATORS
 
 NAMES = sorted(ESTIMATORS)
 VARIANTS = [*NAMES, "mean:a=0,b=0", "window:window=1", "exponential:rate=1", "beta:quantile=.01", "beta:quantile=.99"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from selection import VARIANTS, N, a_round, a_view, build, warm
 
 from fedparity import ClientReport, Ledger, stream
-from fedparity.protocols import Feedback, Learner
+from fedparity.core.protocols import Feedback, Learner
 from fedparity.store.tree import classes_in, flatten, rebuild
 
 LEARNERS = [name for name in VARIANTS if isinstance(build(name), Learner)]

@@ -8,12 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fedparity import AVAILABILITY, Trace, stream
-from fedparity.cli import app
+from fedparity.cli.main import app
+from fedparity.core.journal import from_json
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, run_spec, state_classes
 from fedparity.experiment.spec import MethodSpec, parse
-from fedparity.journal import from_json
 
 N, ROUNDS, EMPTY = 12, 4, 1
 STEPS_ON_MEMORY = ("mifa", "mifa_seen", "fedlaavg", "fedvarp", "fedstale", "parity_memory")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedparity import SURROGATES, UTILITIES, WEIGHTINGS, ClientReport, Evals, Ledger, Rows
-from fedparity.types import Prototypes
+from fedparity.core.types import Prototypes
 
 N = 7
 WEIRD = st.floats(-1e6, 1e6) | st.just(float("nan"))

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedparity.core.errors import ConfigError, OutputError
 from fedparity.data import cache_folder, features
 from fedparity.data.features import FeatureCache
-from fedparity.errors import ConfigError, OutputError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 3, 3), dtype=np.uint8)
 WIDTH = 5

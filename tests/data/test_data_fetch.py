@@ -21,6 +21,7 @@ import fakes
 import numpy as np
 import pytest
 
+from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError
 from fedparity.data import cache, cache_folder, fetch, find, load, sources
 from fedparity.data.archive import read_tgz
 from fedparity.data.cifar import SHA1, Batches
@@ -28,7 +29,6 @@ from fedparity.data.dataset import silent
 from fedparity.data.digits import DIGITS
 from fedparity.data.layout import NotThatError, Site
 from fedparity.data.mnist import SHA256, read_idx, unpack
-from fedparity.errors import ConfigError, FedparityError, InputError, OutputError
 
 KNOWN = sys.modules["fedparity.data.fetch"].KNOWN
 LAYOUTS = {"binary": fakes.binary_files, "python": fakes.python_files, "sheets": fakes.sheet_files}

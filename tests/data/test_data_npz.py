@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from fedparity.core.errors import InputError
 from fedparity.data import load_npz
 from fedparity.data.npy import read_npy
-from fedparity.errors import InputError
 
 RNG = np.random.default_rng(0)
 GOOD = {

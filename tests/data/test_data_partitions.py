@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fedparity.availability.bernoulli import Bernoulli, LabelSkewed
 from fedparity.availability.outages import Outages
+from fedparity.core.errors import ConfigError
 from fedparity.data.partitions import PARTITIONS, group_rates, label_groups, smallest_labels
-from fedparity.errors import ConfigError
 
 TRAIN = np.repeat(np.arange(10), 500)
 TEST = np.repeat(np.arange(10), 100)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedparity.core.errors import InputError
 from fedparity.data.unpickle import RawArray, read_pickle
-from fedparity.errors import InputError
 
 KEYS = st.one_of(st.text(max_size=5), st.binary(max_size=5), st.integers())
 VALUES = st.recursive(

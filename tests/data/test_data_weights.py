@@ -17,11 +17,11 @@ import torch
 from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner
 
-from fedparity.cli_data import data_app
+from fedparity.cli.data import data_app
+from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError
 from fedparity.data import WEIGHTS, cache_folder, fetch_weights, weights, weights_path
 from fedparity.data.archive import read_zip
 from fedparity.data.layout import NotThatError
-from fedparity.errors import ConfigError, FedparityError, InputError, OutputError
 
 NAME = "efficientnet_lite0"
 REAL = WEIGHTS[NAME]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedparity import SCHEDULERS, ClientReport, Ledger, stream
-from fedparity.protocols import Feedback
-from fedparity.types import RoundView
+from fedparity.core.protocols import Feedback
+from fedparity.core.types import RoundView
 
 
 def view_of(available, cohort, clients, *, round=0, ledger=None, **more):

@@ -16,8 +16,8 @@ from fedparity import (
     Trace,
 )
 from fedparity import run as run_loop
+from fedparity.core.loop import Stopped
 from fedparity.engines.intermittent import LEFT
-from fedparity.loop import Stopped
 from fedparity.tasks import Logistic, Quadratic
 
 

@@ -9,14 +9,14 @@ import re
 import numpy as np
 import pytest
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 from fedparity.experiment import compare as module
 from fedparity.experiment.compare import COMPARED, Comparison, Contender, Part, compare, part_of, read_part
-from fedparity.experiment.latex import latex_escape, to_latex
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, run_spec
 from fedparity.experiment.spec import parse
 from fedparity.metrics import bootstrap_interval, gini
+from fedparity.report.latex import latex_escape, to_latex
 from fedparity.report.tradeoff import SIZE, _shared, draw_tradeoff, points
 
 SPEC = """\

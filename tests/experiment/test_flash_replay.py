@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedparity import load_trace
-from fedparity.availability import ESTIMATORS
+from fedparity.estimators import ESTIMATORS
 from fedparity.experiment import Setting, schedule
 from fedparity.schedulers import SCHEDULERS
 

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
+from fedparity.cli.show import RUN_COLUMNS
 from fedparity.experiment.results import FILES
-from fedparity.show import RUN_COLUMNS
 
-START = [sys.executable, "-c", "from fedparity.cli import main; main()"]
+START = [sys.executable, "-c", "from fedparity.cli.main import main; main()"]
 ENVIRONMENT = os.environ | {"COLUMNS": "80", "PYTHONUNBUFFERED": "1"}
 ONE = 'version = 1\n[[methods]]\nname = "parity"\n'
 SPEC = """\

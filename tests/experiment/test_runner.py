@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from fedparity import Ledger, Trace, frontier, save_trace
-from fedparity.errors import ConfigError, InputError, OutputError
+from fedparity.core.errors import ConfigError, InputError, OutputError
+from fedparity.core.journal import from_json
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.results import FILES, Results, open_store
 from fedparity.experiment.runner import Watch, build_coordinator, build_task, draw_trace, ready, run_spec
 from fedparity.experiment.spec import MethodSpec, load, parse, to_toml
-from fedparity.journal import from_json
 from fedparity.schedulers import Reactive
 from fedparity.surrogates import NoSurrogate, UtilitySurrogate
 from fedparity.weightings import Mean

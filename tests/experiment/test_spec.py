@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fedparity.errors import ConfigError, FedparityError, InputError
+from fedparity.core.errors import ConfigError, FedparityError, InputError
 from fedparity.experiment.demo import DEMO
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.spec import MethodSpec, Population, Spec, Task, load, parse, starter, to_toml

@@ -9,9 +9,9 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from fedparity import Coordinator, InProcess, run, stream
-from fedparity.cli import app, main
+from fedparity.cli.main import app, main
+from fedparity.core.errors import ConfigError, InputError
 from fedparity.data import weights_path
-from fedparity.errors import ConfigError, InputError
 from fedparity.experiment import tasks
 from fedparity.experiment.runner import run_spec
 from fedparity.experiment.spec import parse, to_toml
@@ -263,9 +263,10 @@ def test_on_the_command_line_they_are_one_line(images, tmp_path):
 
 def test_features_stand_in_for_images(images, tmp_path, monkeypatch):
     monkeypatch.delenv("FEDPARITY_CACHE")
-    kept = weights_path("efficientnet_lite0")
-    if not kept.exists():
-        pytest.skip("efficientnet_lite0 is not fetched: fedparity data fetch efficientnet_lite0")
+    try:
+        kept = weights_path("efficientnet_lite0")
+    except InputError as error:
+        pytest.skip(str(error))
     shutil.copytree(kept.parent, tmp_path / "cache" / kept.parent.name)
     monkeypatch.setenv("FEDPARITY_CACHE", str(tmp_path / "cache"))
     spec = spec_of(images, "task.features=efficientnet_lite0:size=32", methods=("uniform", "fairfedcs"))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedparity.cli import app
-from fedparity.errors import ConfigError
+from fedparity.cli.main import app
+from fedparity.core.errors import ConfigError
 from fedparity.experiment.runner import run_spec
 from fedparity.experiment.spec import load, parse
 from fedparity.experiment.tune import Tuned, grid, tuned, with_rates

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedparity import SCHEDULERS, ClientReport, Ledger, stream
-from fedparity.protocols import Feedback
+from fedparity.core.protocols import Feedback
+from fedparity.core.types import RoundView
 from fedparity.schedulers.f3ast import priority
 from fedparity.schedulers.fedgs import balance, distances, search
 from fedparity.schedulers.oort_parts import (
@@ -17,7 +18,6 @@ from fedparity.schedulers.oort_parts import (
     statistical_utility,
     uncertainty,
 )
-from fedparity.types import RoundView
 
 
 def view_of(clients, cohort, *, ledger=None, round=0, **more):

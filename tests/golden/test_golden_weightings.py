@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedparity import WEIGHTINGS, Ledger
-from fedparity.types import Rows
+from fedparity.core.types import Rows
 from fedparity.weightings.agnostic import project_to_simplex
 
 

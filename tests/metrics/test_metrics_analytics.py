@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 from fedparity.metrics import (
     FairnessAnalytics,
     fairness_analytics,

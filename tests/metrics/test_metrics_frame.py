@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedparity import metrics
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 from fedparity.metrics import ClientFrame
 
 FRAME = ClientFrame([0.9, 0.5, 0.7, 0.1], groups=["phone", "hub", "phone", "hub"], names=["a", "b", "c", "d"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 from fedparity.metrics import inequality
 from fedparity.metrics.inequality import best, cv, gini, hoover, jain, lorenz, max_minus_min, mean, std, variance, worst
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import NO_FLOATS, NO_IDS, RoundRecord, StandIn
 from fedparity.metrics import gini, hoover
 from fedparity.metrics.participation import (
     coverage,
@@ -22,7 +23,6 @@ from fedparity.metrics.participation import (
     windowed,
     windowed_gap,
 )
-from fedparity.types import NO_FLOATS, NO_IDS, RoundRecord, StandIn
 
 quick = settings(max_examples=60, deadline=None)
 filled = st.lists(st.integers(0, 30), min_size=1, max_size=30).filter(any)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 from fedparity.metrics import METRICS, PerformanceSummary, best, jain, summarise_performance, worst
 
 quick = settings(max_examples=60, deadline=None)

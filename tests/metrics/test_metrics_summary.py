@@ -8,7 +8,7 @@ import math
 import pytest
 
 from fedparity import metrics
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 from fedparity.metrics import METRICS, SUFFIXES, CountSummary, Split, split, summarise_counts
 from fedparity.metrics.summary import SPLIT
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from fedparity.core.errors import ConfigError, InputError
 from fedparity.data import weights_path
-from fedparity.errors import ConfigError, InputError
 from fedparity.models import MODELS
 from fedparity.models.chain import prefix_of
 from fedparity.models.efficientnet_lite import published

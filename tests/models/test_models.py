@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
+from fedparity.core.rng import stream
 from fedparity.models import MODELS
 from fedparity.models.chain import Chain, chain, prefix_of, trained
 from fedparity.models.normalise import Normalise
-from fedparity.rng import stream
 from fedparity.tasks.flat import Flat, pieces
 
 GRAY, COLOUR = (1, 28, 28), (3, 32, 32)
@@ -308,7 +308,7 @@ def test_normalising_images_of_other_channels():
 def test_without_torch_there_is_a_sentence():
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from fedparity.models import MODELS\nfrom fedparity.errors import ConfigError\n"
+        "from fedparity.models import MODELS\nfrom fedparity.core.errors import ConfigError\n"
         "for name in MODELS:\n"
         "    try:\n        MODELS.build(name).build((3, 32, 32), 10)\n"
         "    except ConfigError as error:\n        print(error)\n"

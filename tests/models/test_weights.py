@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save, save_file
 
-from fedparity.errors import ConfigError, FedparityError, InputError
+from fedparity.core.errors import ConfigError, FedparityError, InputError
 from fedparity.models import MODELS
 from fedparity.models.weights import load_weights, read_tensors
 

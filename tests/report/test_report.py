@@ -10,18 +10,18 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from fedparity.errors import ConfigError, OutputError
+from fedparity.core.errors import ConfigError, OutputError
+from fedparity.core.ledger import Ledger
+from fedparity.core.trace import Trace
 from fedparity.experiment.demo import DEMO
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.results import MethodRun, Results
 from fedparity.experiment.runner import run_spec
 from fedparity.experiment.spec import MethodSpec, Population, Spec, Task, parse
-from fedparity.ledger import Ledger
 from fedparity.metrics import METRICS, frontier
 from fedparity.report import charts, svg, tables, verdict, words
 from fedparity.report.strip import Strip
-from fedparity.trace import Trace
 
 jinja = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="jinja2 is not installed")
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "]]>&amp;'\x00\x1b[31m\u202e", "{{ 7 * 7 }}"]

@@ -15,8 +15,8 @@ from fedparity import (
     run,
     stream,
 )
+from fedparity.core.types import RoundView
 from fedparity.schedulers.draws import inclusion_probabilities, lowest, proportional, with_replacement
-from fedparity.types import RoundView
 
 
 def view_of(pi, cohort, *, ledger=None, left=None, round=0):

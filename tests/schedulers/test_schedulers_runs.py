@@ -24,9 +24,9 @@ from fedparity import (
     run_side_by_side,
     stream,
 )
-from fedparity.protocols import Feedback, Learner
+from fedparity.core.protocols import Feedback, Learner
+from fedparity.core.types import RoundView
 from fedparity.tasks import Logistic, Quadratic
-from fedparity.types import RoundView
 
 N = 10
 NAMES = [name for name in SCHEDULERS if name != "fixed"]
@@ -112,7 +112,7 @@ def test_on_the_command_line(name):
         "--json",
     ]
     done = subprocess.run(
-        [sys.executable, "-c", "from fedparity.cli import main; main()", *words],
+        [sys.executable, "-c", "from fedparity.cli.main import main; main()", *words],
         capture_output=True,
         text=True,
         check=False,

@@ -19,10 +19,10 @@ from fedparity import (
     run,
     stream,
 )
+from fedparity.core.types import RoundView
 from fedparity.schedulers import Oort, Parity, Uniform, WithFloor, WithLabelCoverage, WithQuota
 from fedparity.schedulers.with_label_coverage import covering
 from fedparity.tasks import Quadratic
-from fedparity.types import RoundView
 
 N = 12
 INNER = [name for name in SCHEDULERS if name not in ("fixed", "with_quota", "with_floor", "with_label_coverage")]

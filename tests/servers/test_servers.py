@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedparity import ClientReport, Coordinator
-from fedparity.errors import ConfigError
-from fedparity.schedules import SCHEDULES, Scaled, schedule_of
+from fedparity.core.errors import ConfigError
 from fedparity.servers import SERVERS, Adaptive, Sgd
+from fedparity.servers.rate_schedules import SCHEDULES, Scaled, schedule_of
 from fedparity.store.tree import classes_in, flatten, rebuild
 
 

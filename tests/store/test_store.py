@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored_runs import contents, expected, outcome, run_into, same, sha256, spec_of, stop_after
 
-from fedparity.errors import ConfigError, InputError, OutputError
+from fedparity.core.errors import ConfigError, InputError, OutputError
 from fedparity.experiment.results import FILES, open_store
 from fedparity.experiment.runner import Watch, load_results, run_spec, state_classes
 from fedparity.store import DamagedError, Store, verify
@@ -211,7 +211,7 @@ def test_a_stop_while_an_early_seed_is_taken_up_keeps_the_later_ones(tmp_path):
 
 LOCKED = """
 import sys, time
-from fedparity.errors import FedparityError
+from fedparity.core.errors import FedparityError
 from fedparity.store import Store
 began = time.perf_counter()
 try:
@@ -241,7 +241,7 @@ def test_a_second_command_is_one_line_on_stderr(tmp_path):
         '[[methods]]\nname = "uniform"\n'
     )
     with open_store(tmp_path / "run", spec):
-        code = "from fedparity.cli import main; main()"
+        code = "from fedparity.cli.main import main; main()"
         words = ["run", str(tmp_path / "spec.toml"), "--out", str(tmp_path / "run"), "--overwrite"]
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 2

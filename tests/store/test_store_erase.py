@@ -10,10 +10,10 @@ import pytest
 from stored_runs import THREE, contents, heads, run_into, sha256, spec_of, unpacked
 
 from fedparity import ESTIMATORS, SCHEDULERS, UTILITIES, WEIGHTINGS, Ledger, Trace, save_trace
-from fedparity.errors import ConfigError, FedparityError, InputError
-from fedparity.experiment.export import export
+from fedparity.core.errors import ConfigError, FedparityError, InputError
+from fedparity.core.journal import from_json
 from fedparity.experiment.runner import fresh_state, load_results, state_classes
-from fedparity.journal import from_json
+from fedparity.report.export import export
 from fedparity.store import DamagedError, Store, erase, verify
 from fedparity.store import store as store_module
 from fedparity.store.erase import redact

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from stored_runs import expected, outcome, run_into, spec_of, stop_after
 
-from fedparity.errors import InputError, OutputError
+from fedparity.core.errors import InputError, OutputError
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, run_spec, state_classes
 from fedparity.experiment.spec import to_toml
 from fedparity.store import Disk, Store, verify
 from fedparity.store import disk as disk_module
+from stored_runs import expected, outcome, run_into, spec_of, stop_after
 
 SPEC = ("rounds=3",)
 METHODS = ("cup_authors",)
@@ -174,9 +174,10 @@ CODE = """
 import resource, sys
 sys.argv[0] = "fedparity"
 limit = int(sys.argv.pop(1))
-from fedparity import cli, report
+from fedparity import report
+from fedparity.cli import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-cli.main()
+main.main()
 """
 
 

@@ -5,9 +5,9 @@ import pytest
 from stored_runs import same
 
 from fedparity import SCHEDULERS, SURROGATES, WEIGHTINGS, Coordinator, InProcess, Intermittent, Journal, Trace, run
-from fedparity.journal import to_json
-from fedparity.local import LOCALS
-from fedparity.rows import mapping_of
+from fedparity.core.journal import to_json
+from fedparity.core.rows import mapping_of
+from fedparity.local.rules import LOCALS
 from fedparity.store import Store
 from fedparity.store import store as store_module
 from fedparity.store.erase import _without

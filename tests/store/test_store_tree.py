@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as hnp
 from stored_runs import same
 
 from fedparity import AVAILABILITY, Coordinator, InProcess, Intermittent, run
-from fedparity.availability import ESTIMATORS
-from fedparity.errors import InputError
+from fedparity.core.errors import InputError
+from fedparity.estimators import ESTIMATORS
 from fedparity.schedulers import SCHEDULERS
 from fedparity.store.tree import class_name, classes_in, flatten, rebuild
 from fedparity.surrogates import SURROGATES

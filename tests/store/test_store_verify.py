@@ -10,7 +10,7 @@ import pytest
 from stored_runs import contents, outcome, run_into, spec_of
 
 from fedparity import report
-from fedparity.errors import FedparityError
+from fedparity.core.errors import FedparityError
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, run_spec, state_classes
 from fedparity.store import Store, verify

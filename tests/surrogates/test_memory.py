@@ -23,14 +23,14 @@ from fedparity import (
     Trace,
     run,
 )
-from fedparity.local import LOCALS
+from fedparity.core.rows import combine, gram, let_go, mapping_of
+from fedparity.core.spill import Shelf, as_float32
+from fedparity.core.types import Prototypes
+from fedparity.local.rules import LOCALS
 from fedparity.metrics.participation import influence
-from fedparity.rows import combine, gram, let_go, mapping_of
 from fedparity.schedulers import Fixed
-from fedparity.shelf import Shelf, as_float32
 from fedparity.surrogates.prototype import head_gradient
 from fedparity.tasks import Quadratic
-from fedparity.types import Prototypes
 
 NONE = np.empty(0)
 

@@ -12,7 +12,7 @@ BOOKKEEPING = """
 import json, os, resource, sys, threading, time
 import numpy as np
 from fedparity import SURROGATES, WEIGHTINGS, ClientReport, Ledger, Rows
-from fedparity.rows import combine
+from fedparity.core.rows import combine
 
 N, D, m = 100, 11_173_962, 5
 surrogate, weighting = SURROGATES.build("memory:own=replace"), WEIGHTINGS.build("memory_mean")

@@ -8,15 +8,15 @@ import torch
 from torch import nn
 
 from fedparity import Coordinator, InProcess, run, stream
-from fedparity.errors import ConfigError
-from fedparity.local import Difference, Ditto, PhpFl, Prox
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import Job
+from fedparity.local.rules import Difference, Ditto, PhpFl, Prox
 from fedparity.schedulers import Uniform
 from fedparity.tasks.batched import Batched
 from fedparity.tasks.samples import Samples
 from fedparity.tasks.stacked import chain_of
 from fedparity.tasks.torch_task import TorchTask, mlp
 from fedparity.tasks.training import Training
-from fedparity.types import Job
 
 SIZES = (7, 20, 3, 30)
 WANTS = frozenset({"loss_before", "loss_after", "accuracy_before", "loss_rms"})

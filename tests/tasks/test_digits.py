@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 from fedparity.tasks.digits import load_digits, partition_labels
 
 IMAGES, LABELS = load_digits()

@@ -13,15 +13,15 @@ import torch
 from torch import nn
 
 from fedparity import Coordinator, InProcess, run, stream
-from fedparity.errors import ConfigError
-from fedparity.local import Difference, Ditto, PhpFl, Prox, Received
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import Job
+from fedparity.local.rules import Difference, Ditto, PhpFl, Prox, Received
 from fedparity.schedulers import Uniform
 from fedparity.tasks.flat import Flat, pieces, vector_of
 from fedparity.tasks.samples import Samples
 from fedparity.tasks.torch_task import TorchTask, mlp
 from fedparity.tasks.torch_task import digits_task as made
 from fedparity.tasks.training import Training
-from fedparity.types import Job
 
 EVERYTHING = frozenset({"loss_before", "loss_after", "accuracy_before", "loss_rms", "prototypes"})
 

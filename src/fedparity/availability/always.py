@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedparity.availability.rates import check_size
-from fedparity.trace import Trace
+from fedparity.core.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)

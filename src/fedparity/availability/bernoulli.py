@@ -12,11 +12,11 @@ from typing import ClassVar
 import numpy as np
 
 from fedparity.availability.rates import check_bounds, independent_rounds, uniform_rates
-from fedparity.checks import at_least, between, positive
-from fedparity.errors import ConfigError
-from fedparity.rng import stream
-from fedparity.trace import Trace
-from fedparity.types import FloatArray
+from fedparity.core.checks import at_least, between, positive
+from fedparity.core.errors import ConfigError
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import FloatArray
 
 
 def _check_length(name: str, values: tuple[float, ...], num_clients: int) -> None:

@@ -15,10 +15,10 @@ from typing import ClassVar
 import numpy as np
 
 from fedparity.availability.rates import check_bounds, check_size, independent_rounds, uniform_rates
-from fedparity.checks import at_least, between
-from fedparity.rng import stream
-from fedparity.trace import Trace
-from fedparity.types import FloatArray
+from fedparity.core.checks import at_least, between
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

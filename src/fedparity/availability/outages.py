@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 
 from fedparity.availability.rates import check_bounds, check_size, uniform_rates
-from fedparity.checks import at_least, between
-from fedparity.errors import ConfigError
-from fedparity.rng import stream
-from fedparity.trace import Trace
-from fedparity.types import Ids
+from fedparity.core.checks import at_least, between
+from fedparity.core.errors import ConfigError
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import Ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.rng import stream
-from fedparity.trace import Trace
-from fedparity.types import BoolArray, FloatArray, Ids
+from fedparity.core import checks
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import BoolArray, FloatArray, Ids
 
 Intervals: TypeAlias = tuple[Ids, FloatArray, FloatArray]
 """Who, from when (s), until when (s)."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedparity.checks import at_least, between
-from fedparity.rng import stream
-from fedparity.trace import Trace
-from fedparity.types import FloatArray
+from fedparity.core.checks import at_least, between
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import FloatArray
 
 
 def check_bounds(low: float, high: float) -> None:

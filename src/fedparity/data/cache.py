@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from fedparity.core.errors import InputError
 from fedparity.data.dataset import Arrays, DataSet, Progress, silent
 from fedparity.data.layout import Known, NotThatError
 from fedparity.data.sources import no_room, writing
-from fedparity.errors import InputError
 
 FORMAT = "fedparity-data 1"
 HEADER = "header.json"

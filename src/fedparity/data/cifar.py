@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedparity.core.errors import InputError
 from fedparity.data.dataset import Arrays, Images, Progress
 from fedparity.data.layout import Files, Known, Layout, NotThatError, Package, Site, need_pillow
 from fedparity.data.unpickle import RawArray, read_pickle
-from fedparity.errors import InputError
 
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
 RECORD = 3073

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fedparity.core.errors import ConfigError
 from fedparity.data.dataset import Arrays
 from fedparity.data.layout import Known
-from fedparity.errors import ConfigError
 
 
 def make() -> Arrays:

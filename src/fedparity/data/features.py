@@ -23,11 +23,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError, OutputError
 from fedparity.data import cache
 from fedparity.data.dataset import Images, Progress, silent
 from fedparity.data.sources import no_room
-from fedparity.errors import ConfigError, OutputError
 
 FORMAT = "fedparity-features 1"
 CHUNK = 256

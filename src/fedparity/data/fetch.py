@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from fedparity.core.errors import InputError, unknown
 from fedparity.data import cache, sources
 from fedparity.data.cifar import cifar10
 from fedparity.data.dataset import Arrays, DataSet, Progress, silent
 from fedparity.data.digits import DIGITS
 from fedparity.data.layout import Files, Known, Layout, NotThatError
 from fedparity.data.mnist import mnist
-from fedparity.errors import InputError, unknown
 
 KNOWN: dict[str, Known] = {known.name: known for known in (cifar10(), mnist(), DIGITS)}
 """What can be fetched by name."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from fedparity.core.errors import ConfigError
 from fedparity.data.dataset import Arrays, Progress
-from fedparity.errors import ConfigError
 
 Files: TypeAlias = Mapping[str, bytes]
 

@@ -24,8 +24,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.errors import InputError
 from fedparity.data.dataset import DataSet, Images, Labels
-from fedparity.errors import InputError
 
 MOST_BYTES = 8 * 2**30
 """The largest array that is read."""

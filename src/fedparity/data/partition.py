@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.errors import ConfigError
-from fedparity.rng import stream
-from fedparity.types import Ids
+from fedparity.core.errors import ConfigError
+from fedparity.core.rng import stream
+from fedparity.core.types import Ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)

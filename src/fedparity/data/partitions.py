@@ -16,12 +16,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.registry import Table
+from fedparity.core.rng import stream
+from fedparity.core.types import FloatArray, Ids
 from fedparity.data.partition import HeldOut, Partition, build, by_label, group_rates, label_groups, smallest_labels
-from fedparity.errors import ConfigError
-from fedparity.rng import stream
-from fedparity.table import Table
-from fedparity.types import FloatArray, Ids
 
 __all__ = ["PARTITIONS", "Partition", "Scheme", "group_rates", "label_groups", "smallest_labels"]
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fedparity.core.errors import InputError, OutputError
 from fedparity.data.archive import read_tgz
 from fedparity.data.client import run_client
 from fedparity.data.dataset import Progress
 from fedparity.data.layout import Files, Known, Layout, NotThatError, Package, Site
-from fedparity.errors import InputError, OutputError
 
 TIMEOUT = 15.0
 """Seconds without an answer after which the site is given up."""

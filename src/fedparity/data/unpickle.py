@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.errors import InputError
+from fedparity.core.errors import InputError
 
 MOST_OPCODES = 2_000_000
 _DTYPE = re.compile(r"(?:[|<>=]?[iu][1248]|[|<>=]?f[248]|[|<>=]?b1)")

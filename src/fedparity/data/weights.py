@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.errors import ConfigError, InputError, unknown
 from fedparity.data import cache
 from fedparity.data.archive import read_zip
 from fedparity.data.client import run_client
 from fedparity.data.dataset import Progress, silent
 from fedparity.data.layout import NotThatError
 from fedparity.data.sources import no_room, writing
-from fedparity.errors import ConfigError, InputError, unknown
 
 FORMAT = "fedparity-weights 1"
 FILE = "weights.safetensors"

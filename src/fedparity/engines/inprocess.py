@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.loop import Stopped
-from fedparity.protocols import Measure, Task, TrainsMany
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, RoundPlan, Vector
+from fedparity.core import checks
+from fedparity.core.loop import Stopped
+from fedparity.core.protocols import Measure, Task, TrainsMany
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, RoundPlan, Vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedparity.errors import ConfigError
-from fedparity.protocols import Engine, Measure
-from fedparity.trace import Trace
-from fedparity.types import ClientReport, Cohort, Evals, FloatArray, Ids, RoundPlan, Vector
+from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Engine, Measure
+from fedparity.core.trace import Trace
+from fedparity.core.types import ClientReport, Cohort, Evals, FloatArray, Ids, RoundPlan, Vector
 
 LEFT = "left before the round's end"
 

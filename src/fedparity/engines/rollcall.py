@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedparity.protocols import Measure
-from fedparity.rng import stream
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, RoundPlan, Vector
+from fedparity.core.protocols import Measure
+from fedparity.core.rng import stream
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, RoundPlan, Vector
 
 
 @dataclass(frozen=True, slots=True)

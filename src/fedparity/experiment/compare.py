@@ -23,18 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
+from fedparity.core.files import csv_text
+from fedparity.core.registry import component_class
+from fedparity.core.types import FloatArray
 from fedparity.experiment.results import MethodRun, Results
 from fedparity.experiment.runner import load_results, state_classes
 from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.tasks import build_task
-from fedparity.files import csv_text
 from fedparity.metrics import align_seeds, compare_methods, mean_ranks, summarise_performance
 from fedparity.schedulers import SCHEDULERS, Parity
 from fedparity.store import Store
 from fedparity.store.tree import flatten
-from fedparity.table import component_class
-from fedparity.types import FloatArray
 
 WORD = 4
 """Bytes of a number on the wire, whatever the simulation works in."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fedparity.files import csv_text, write_text
-from fedparity.ledger import Ledger
+from fedparity.core.files import csv_text, write_text
+from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Engine
+from fedparity.core.types import RoundRecord, Vector
 from fedparity.metrics import cv, gini, jain, selection_gap
-from fedparity.protocols import Engine
-from fedparity.types import RoundRecord, Vector
 
 COLUMNS = (
     "round",

@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.errors import ConfigError, InputError
+from fedparity.core.errors import ConfigError, InputError
+from fedparity.core.files import csv_text, remove, write_text
+from fedparity.core.journal import GENESIS, from_json
+from fedparity.core.ledger import Ledger
+from fedparity.core.trace import Trace
+from fedparity.core.types import FloatArray, Ids
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.spec import Spec, to_toml
-from fedparity.files import csv_text, remove, write_text
-from fedparity.journal import GENESIS, from_json
-from fedparity.ledger import Ledger
 from fedparity.metrics import (
     CountSummary,
     Frontier,
@@ -43,8 +45,6 @@ from fedparity.metrics import (
 )
 from fedparity.store import DamagedError, Disk, Store
 from fedparity.store.manifest import LOCK, differences
-from fedparity.trace import Trace
-from fedparity.types import FloatArray, Ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,31 +10,33 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.availability import AVAILABILITY, ESTIMATORS, ORACLE, Oracle, load_trace, looks_like_a_path
-from fedparity.coordinator import Coordinator, State
+from fedparity.availability import AVAILABILITY, looks_like_a_path
+from fedparity.core.coordinator import Coordinator, State
+from fedparity.core.errors import ConfigError, InputError
+from fedparity.core.journal import Journal, from_json
+from fedparity.core.ledger import Ledger
+from fedparity.core.loop import Stopped, run_side_by_side
+from fedparity.core.protocols import Estimator, Task
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import Evals, RoundRecord, Vector
 from fedparity.data.dataset import Progress as DataProgress
 from fedparity.data.dataset import silent
 from fedparity.engines import InProcess, Intermittent
-from fedparity.errors import ConfigError, InputError
+from fedparity.estimators import ESTIMATORS, ORACLE, Oracle
 from fedparity.experiment.metrics_log import MetricsLog
 from fedparity.experiment.results import MethodRun, Results, versions
 from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse
 from fedparity.experiment.tasks import build_task, processors
-from fedparity.journal import Journal, from_json
-from fedparity.ledger import Ledger
-from fedparity.local import LOCALS, Difference, PhpFl
-from fedparity.loop import Stopped, run_side_by_side
+from fedparity.local.rules import LOCALS, Difference, PhpFl
 from fedparity.metrics import frontier
-from fedparity.protocols import Estimator, Task
-from fedparity.rng import stream
 from fedparity.schedulers import SCHEDULERS, Fixed, Uniform
-from fedparity.schedules import SCHEDULES, Scaled
 from fedparity.servers import SERVERS
+from fedparity.servers.rate_schedules import SCHEDULES, Scaled
 from fedparity.store import Committed, Store
 from fedparity.store.tree import classes_in
 from fedparity.surrogates import SURROGATES
-from fedparity.trace import Trace
-from fedparity.types import Evals, RoundRecord, Vector
+from fedparity.traces import load_trace
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS, QFair
 

@@ -17,14 +17,18 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.availability import ORACLE, Oracle
-from fedparity.coordinator import Coordinator
+from fedparity.core import checks
+from fedparity.core.coordinator import Coordinator
+from fedparity.core.errors import ConfigError
+from fedparity.core.journal import Journal
+from fedparity.core.ledger import Ledger
+from fedparity.core.loop import run
+from fedparity.core.protocols import Availability, Estimator, Scheduler
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import FloatArray, RoundRecord, Vector
 from fedparity.engines import Intermittent, RollCall
-from fedparity.errors import ConfigError
-from fedparity.journal import Journal
-from fedparity.ledger import Ledger
-from fedparity.loop import run
+from fedparity.estimators import ORACLE, Oracle
 from fedparity.metrics import (
     CountSummary,
     Frontier,
@@ -35,10 +39,6 @@ from fedparity.metrics import (
     summarise_counts,
     weighted_frontier,
 )
-from fedparity.protocols import Availability, Estimator, Scheduler
-from fedparity.rng import stream
-from fedparity.trace import Trace
-from fedparity.types import FloatArray, RoundRecord, Vector
 from fedparity.utility import LossDrop
 
 Target: TypeAlias = Literal["share", "opportunity", "utility"]

@@ -15,17 +15,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fedparity.availability import AVAILABILITY, ORACLE, estimator_of, looks_like_a_path
+from fedparity.availability import AVAILABILITY, looks_like_a_path
+from fedparity.core.errors import ConfigError, FedparityError, InputError, unknown
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
-from fedparity.errors import ConfigError, FedparityError, InputError, unknown
+from fedparity.estimators import ORACLE, estimator_of
 from fedparity.experiment.methods import METHODS, method
-from fedparity.local import LOCALS
+from fedparity.local.rules import LOCALS
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
 from fedparity.schedulers import SCHEDULERS
-from fedparity.schedules import SCHEDULES
 from fedparity.servers import SERVERS
+from fedparity.servers.rate_schedules import SCHEDULES
 from fedparity.surrogates import SURROGATES
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS

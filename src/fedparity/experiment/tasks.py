@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Task
+from fedparity.core.rng import stream
+from fedparity.core.types import Ids
 from fedparity.data import DataSet, fetch, fetch_weights, load_npz
 from fedparity.data.dataset import Progress, silent
 from fedparity.data.features import FeatureCache
 from fedparity.data.partitions import PARTITIONS
-from fedparity.errors import ConfigError
 from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec import Task as TaskSpec
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
-from fedparity.protocols import Task
-from fedparity.rng import stream
 from fedparity.tasks import Logistic, Quadratic
-from fedparity.types import Ids
 
 if TYPE_CHECKING:
     from torch import nn

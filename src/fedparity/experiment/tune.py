@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.errors import ConfigError
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import FloatArray
 from fedparity.experiment.results import Results
 from fedparity.experiment.spec import MethodSpec, Spec
-from fedparity.types import FloatArray
 
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
 

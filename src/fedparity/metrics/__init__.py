@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fedparity.core.shapley import coalition_model, federated_shapley, shapley
 from fedparity.metrics.analytics import (
     FairnessAnalytics,
     fairness_analytics,
@@ -48,7 +49,6 @@ from fedparity.metrics.participation import (
 )
 from fedparity.metrics.performance import PerformanceSummary, summarise_performance
 from fedparity.metrics.summary import CountSummary, Split, split, summarise_counts
-from fedparity.shapley import coalition_model, federated_shapley, shapley
 
 METRICS: dict[str, str] = {
     # how evenly slots were shared

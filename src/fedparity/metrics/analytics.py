@@ -29,9 +29,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedparity.errors import ConfigError, unknown
+from fedparity.core.errors import ConfigError, unknown
+from fedparity.core.types import BoolArray, FloatArray
 from fedparity.metrics.inequality import NAN, as_vector, jain, mean
-from fedparity.types import BoolArray, FloatArray
 
 Reading: TypeAlias = Literal["paper", "code"]
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.rng import stream
-from fedparity.trace import Trace
-from fedparity.types import FloatArray, Ids
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import FloatArray, Ids
 
 Counts = NDArray[np.int64]
 TIE = 1e-9

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import FloatArray
 from fedparity.metrics import inequality
-from fedparity.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)

@@ -21,11 +21,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.errors import ConfigError
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.trace import Trace
+from fedparity.core.types import FloatArray, Ids
 from fedparity.metrics.exchange import Cost, Exchange
-from fedparity.trace import Trace
-from fedparity.types import FloatArray, Ids
 
 Objective = Literal["squares", "cv"]
 

@@ -20,9 +20,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedparity import checks
-from fedparity.errors import ConfigError
-from fedparity.types import FloatArray
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import FloatArray
 
 NAN = float("nan")
 

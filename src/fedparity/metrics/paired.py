@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedparity import checks
-from fedparity.errors import ConfigError, unknown
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError, unknown
+from fedparity.core.rng import stream
+from fedparity.core.types import FloatArray
 from fedparity.metrics.inequality import NAN
-from fedparity.rng import stream
-from fedparity.types import FloatArray
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedparity import checks
-from fedparity.errors import ConfigError
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import FloatArray, Ids, RoundRecord
 from fedparity.metrics.inequality import NAN, as_vector, std
-from fedparity.types import FloatArray, Ids, RoundRecord
 
 
 def selection_gap(counts: ArrayLike, cohort: int, rounds: int) -> float:

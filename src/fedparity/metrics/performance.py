@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedparity.core.types import FloatArray
 from fedparity.metrics import inequality
 from fedparity.metrics.inequality import NAN, as_vector
-from fedparity.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

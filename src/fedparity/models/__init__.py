@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from fedparity.core.registry import Table
 from fedparity.models.cnn import CNN
 from fedparity.models.efficientnet_lite import EfficientNetLite0
 from fedparity.models.linear import MLP, Logistic
 from fedparity.models.resnet import ResNet18, ResNet34
-from fedparity.table import Table
 
 if TYPE_CHECKING:
     from fedparity.models.chain import Chain

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
-from fedparity.errors import ConfigError, unknown
+from fedparity.core.errors import ConfigError, unknown
 
 try:
     import torch

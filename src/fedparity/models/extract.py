@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedparity import checks
-from fedparity.errors import ConfigError
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
 from fedparity.models.chain import prefix_of
 from fedparity.models.efficientnet_lite import FEATURES, EfficientNetLite0, published
 from fedparity.models.normalise import Normalise

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from fedparity import checks
-from fedparity.table import Table
+from fedparity.core import checks
+from fedparity.core.registry import Table
 
 if TYPE_CHECKING:
     from fedparity.models.extract import Extractor

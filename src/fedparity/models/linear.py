@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fedparity import checks
+from fedparity.core import checks
 from fedparity.models import shapes
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from fedparity import checks
-from fedparity.errors import ConfigError
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
 
 
 class Normalise(nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 from fedparity.models.chain import Chain, Tensor, chain, fixed_start, nn
 
 GROUPS = 32

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedparity import checks
-from fedparity.errors import ConfigError
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
 
 
 def check(shape: tuple[int, ...], classes: int) -> None:

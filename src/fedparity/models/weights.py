@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from fedparity.errors import ConfigError, InputError
+from fedparity.core.errors import ConfigError, InputError
 
 Keymap: TypeAlias = Mapping[str, str] | Callable[[str], str]
 

@@ -10,8 +10,8 @@ from importlib import resources
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from fedparity.errors import ConfigError
-from fedparity.files import write_text
+from fedparity.core.errors import ConfigError
+from fedparity.core.files import write_text
 
 if TYPE_CHECKING:
     from fedparity.experiment.results import Results

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.types import FloatArray
 from fedparity.report import svg, words
-from fedparity.types import FloatArray
 
 DASHES = ("", "7 3", "2 2.5", "9 3 2 3", "4 2", "12 4", "1.5 4", "6 2 1 2 1 2")
 STYLES = 8

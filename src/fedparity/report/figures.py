@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedparity.core.trace import Trace
+from fedparity.core.types import FloatArray
 from fedparity.experiment.results import MethodRun, Results
 from fedparity.metrics import lorenz
 from fedparity.report import charts, strip, words
-from fedparity.trace import Trace
-from fedparity.types import FloatArray
 
 POINTS = 160
 """The most points of a line: more than a chart has pixels to spare for."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.trace import Trace
+from fedparity.core.types import BoolArray, Ids
 from fedparity.report import svg
-from fedparity.trace import Trace
-from fedparity.types import BoolArray, Ids
 
 ROWS, COLUMNS = 150, 400
 """The most clients and columns that are drawn."""

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.types import BoolArray, FloatArray
+from fedparity.core.types import BoolArray, FloatArray
 
 Kind = Literal["linear", "log", "root"]
 

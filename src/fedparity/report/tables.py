@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import FloatArray
 from fedparity.experiment.results import MethodRun, Results
-from fedparity.ledger import Ledger
 from fedparity.report import charts, verdict, words
-from fedparity.types import FloatArray
 
 Row = dict[str, float | None]
 WORST = 10

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedparity.errors import ConfigError
-from fedparity.files import write_bytes, write_text
+from fedparity.core.errors import ConfigError
+from fedparity.core.files import write_bytes, write_text
+from fedparity.core.types import FloatArray
 from fedparity.report import svg, words
-from fedparity.types import FloatArray
 
 if TYPE_CHECKING:
-    from fedparity.availability.intervals import Intervals
+    from fedparity.traces.intervals import Intervals
 
 SIZE, PANEL = (1020.0, 340.0), 340.0
 PLOT = (48.0, 60.0, 318.0, 270.0)
@@ -45,7 +45,7 @@ class Panel:
 
 def panels(populations: Sequence[Intervals]) -> tuple[Panel, Panel, Panel]:
     """The three panels: availability, hours of the day, lengths of sessions."""
-    from fedparity.availability.stats import availability, hour_profile, session_lengths
+    from fedparity.traces.stats import availability, hour_profile, session_lengths
 
     shares, lengths = [], []
     for one in populations:

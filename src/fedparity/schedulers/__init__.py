@@ -3,7 +3,8 @@
 from functools import partial
 from typing import Any
 
-from fedparity.protocols import Scheduler
+from fedparity.core.protocols import Scheduler
+from fedparity.core.registry import Table
 from fedparity.schedulers.deficit import Deficit
 from fedparity.schedulers.f3ast import F3ast
 from fedparity.schedulers.fairfedcs import FairFedCS
@@ -20,7 +21,6 @@ from fedparity.schedulers.uniform import Population, Uniform
 from fedparity.schedulers.with_floor import WithFloor
 from fedparity.schedulers.with_label_coverage import WithLabelCoverage
 from fedparity.schedulers.with_quota import WithQuota
-from fedparity.table import Table
 
 SCHEDULERS: Table[Scheduler[Any]] = Table(
     "scheduler",

@@ -17,9 +17,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest
 from fedparity.schedulers.inverse import CUP
-from fedparity.types import Cohort, FloatArray, RoundView
 
 
 @dataclass(frozen=True, slots=True)

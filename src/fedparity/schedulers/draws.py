@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedparity.types import Cohort, FloatArray, Ids, RoundView
+from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
 
 
 def everybody(clients: Ids) -> Cohort:

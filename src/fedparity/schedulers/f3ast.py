@@ -15,9 +15,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity import checks
+from fedparity.core import checks
+from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest, shares
-from fedparity.types import Cohort, FloatArray, RoundView
 
 TINY = 1e-100
 """Where a rate that fades for ever would reach 0."""

@@ -24,12 +24,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.protocols import Feedback
-from fedparity.rng import stream
+from fedparity.core import checks
+from fedparity.core.protocols import Feedback
+from fedparity.core.rng import stream
+from fedparity.core.shapley import MOST_EXACT, federated_shapley
+from fedparity.core.types import BoolArray, Cohort, FloatArray, RoundView, Vector
 from fedparity.schedulers.draws import lowest
-from fedparity.shapley import MOST_EXACT, federated_shapley
-from fedparity.types import BoolArray, Cohort, FloatArray, RoundView, Vector
 
 HUGE = 1e12
 

@@ -20,10 +20,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.errors import ConfigError
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import everybody, lowest, unknown
-from fedparity.types import Cohort, FloatArray, Ids, RoundView
 
 MOST = 4000
 """Clients up to which all shortest paths are computed: N^3 steps, N^2 numbers."""

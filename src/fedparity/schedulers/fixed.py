@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedparity.core.types import Cohort, Ids, RoundView
 from fedparity.schedulers.draws import everybody
-from fedparity.types import Cohort, Ids, RoundView
 
 
 @dataclass(frozen=True, slots=True)

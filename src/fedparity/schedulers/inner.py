@@ -15,9 +15,9 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.errors import ConfigError
-from fedparity.protocols import Feedback, Learner, Scheduler
-from fedparity.types import BoolArray, Ids, RoundView
+from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Feedback, Learner, Scheduler
+from fedparity.core.types import BoolArray, Ids, RoundView
 
 Recent: TypeAlias = tuple[Ids, ...]
 """Whom the last rounds asked, oldest first."""

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedparity.core.types import Cohort, RoundView
 from fedparity.schedulers.draws import proportional, with_replacement
-from fedparity.types import Cohort, RoundView
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 

@@ -24,8 +24,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.protocols import Feedback
+from fedparity.core import checks
+from fedparity.core.protocols import Feedback
+from fedparity.core.types import BoolArray, Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import everybody, shares, successive, unknown
 from fedparity.schedulers.oort_parts import (
     Pacer,
@@ -36,7 +37,6 @@ from fedparity.schedulers.oort_parts import (
     statistical_utility,
     uncertainty,
 )
-from fedparity.types import BoolArray, Cohort, FloatArray, Ids, RoundView
 
 
 @dataclass(slots=True)

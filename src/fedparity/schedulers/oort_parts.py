@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedparity.types import FloatArray
+from fedparity.core.types import FloatArray
 
 Pacer: TypeAlias = Literal["falling", "flat"]
 

@@ -29,9 +29,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from fedparity import checks
+from fedparity.core import checks
+from fedparity.core.types import BoolArray, Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import lowest
-from fedparity.types import BoolArray, Cohort, FloatArray, Ids, RoundView
 
 Recent: TypeAlias = tuple[Ids, ...]
 """Whom the last rounds asked, oldest first; empty without a quota."""

@@ -19,11 +19,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.errors import ConfigError
-from fedparity.ledger import NEVER
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.ledger import NEVER
+from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import lowest, shares, successive, unknown
-from fedparity.types import Cohort, FloatArray, Ids, RoundView
 
 
 @dataclass(frozen=True, slots=True)

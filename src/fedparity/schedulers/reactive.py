@@ -15,11 +15,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.errors import ConfigError
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest, proportional
 from fedparity.schedulers.inverse import CUP
-from fedparity.types import Cohort, FloatArray, RoundView
 
 
 @dataclass(frozen=True, slots=True)

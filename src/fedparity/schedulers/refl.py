@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity import checks
+from fedparity.core import checks
+from fedparity.core.types import Cohort, RoundView
 from fedparity.schedulers.draws import lowest
-from fedparity.types import Cohort, RoundView
 
 
 @dataclass(frozen=True, slots=True)

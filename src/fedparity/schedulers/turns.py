@@ -14,8 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedparity.core.types import Cohort, RoundView
 from fedparity.schedulers.draws import lowest
-from fedparity.types import Cohort, RoundView
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedparity.core.types import Cohort, RoundView
 from fedparity.schedulers.draws import everybody
-from fedparity.types import Cohort, RoundView
 
 FEDAVG = "McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017"
 

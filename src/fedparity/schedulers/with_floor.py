@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.protocols import Feedback
+from fedparity.core import checks
+from fedparity.core.protocols import Feedback
+from fedparity.core.types import Cohort, Design, RoundView
 from fedparity.schedulers.draws import lowest
 from fedparity.schedulers.inner import Watched, Wrapper, only
-from fedparity.types import Cohort, Design, RoundView
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.errors import ConfigError
-from fedparity.protocols import Feedback
+from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Feedback
+from fedparity.core.types import BoolArray, Cohort, RoundView
 from fedparity.schedulers.draws import unknown
 from fedparity.schedulers.inner import Wrapper
-from fedparity.types import BoolArray, Cohort, RoundView
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.protocols import Feedback
+from fedparity.core import checks
+from fedparity.core.protocols import Feedback
+from fedparity.core.types import Cohort, RoundView
 from fedparity.schedulers.inner import Watched, Wrapper, only
-from fedparity.types import Cohort, RoundView
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from functools import partial
 from typing import Any
 
-from fedparity.protocols import Server
+from fedparity.core.protocols import Server
+from fedparity.core.registry import Table
 from fedparity.servers.adaptive import Adaptive
 from fedparity.servers.sgd import Sgd
-from fedparity.table import Table
 
 SERVERS: Table[Server[Any]] = Table(
     "server optimiser", {"sgd": Sgd, "adam": Adaptive, "yogi": partial(Adaptive, second="yogi")}

@@ -15,9 +15,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.schedules import schedule_of
-from fedparity.types import Vector
+from fedparity.core import checks
+from fedparity.core.types import Vector
+from fedparity.servers.rate_schedules import schedule_of
 
 
 @dataclass(slots=True)

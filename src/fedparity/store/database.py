@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedparity.errors import InputError, OutputError
+from fedparity.core.errors import InputError, OutputError
 from fedparity.store.disk import Disk
 from fedparity.store.manifest import LOCK
 

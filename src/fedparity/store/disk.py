@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fedparity.errors import InputError, OutputError
+from fedparity.core.errors import InputError, OutputError
 
 Buffer: TypeAlias = Any
 """Bytes, or an array laid out in one piece."""

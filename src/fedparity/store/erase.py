@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fedparity.errors import ConfigError
+from fedparity.core.errors import ConfigError
 from fedparity.store.database import DamagedError
 from fedparity.store.disk import Disk
 from fedparity.store.manifest import differences

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from fedparity.errors import InputError
+from fedparity.core.errors import InputError
 from fedparity.store.disk import Disk
 
 MANIFEST, LOCK = "manifest.json", "lock"

@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 
-from fedparity.rows import let_go
+from fedparity.core.rows import let_go
 from fedparity.store.database import DamagedError
 from fedparity.store.tree import Arrays
 

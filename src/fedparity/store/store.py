@@ -29,9 +29,9 @@ from typing import Any, Self
 import numpy as np
 from safetensors.numpy import save as save_arrays
 
-from fedparity.errors import ConfigError, FedparityError, InputError, OutputError
-from fedparity.journal import GENESIS, link
-from fedparity.rows import let_go
+from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError
+from fedparity.core.journal import GENESIS, link
+from fedparity.core.rows import let_go
 from fedparity.store.database import (
     DATABASE,
     SCHEMA,

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.errors import InputError
+from fedparity.core.errors import InputError
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedparity.errors import FedparityError
-from fedparity.journal import from_json
-from fedparity.ledger import Ledger
+from fedparity.core.errors import FedparityError
+from fedparity.core.journal import from_json
+from fedparity.core.ledger import Ledger
 from fedparity.store.disk import Disk
 from fedparity.store.manifest import differences
 from fedparity.store.store import Store

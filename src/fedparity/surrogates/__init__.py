@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from fedparity.protocols import Surrogate
+from fedparity.core.protocols import Surrogate
+from fedparity.core.registry import Table
 from fedparity.surrogates.decayed import Decayed
 from fedparity.surrogates.echo import Echo
 from fedparity.surrogates.memory import Memory
@@ -10,7 +11,6 @@ from fedparity.surrogates.none import NoSurrogate
 from fedparity.surrogates.prototype import Prototype
 from fedparity.surrogates.running_sum import RunningSum
 from fedparity.surrogates.utility import UtilitySurrogate
-from fedparity.table import Table
 
 SURROGATES: Table[Surrogate[Any]] = Table(
     "surrogate",

@@ -17,13 +17,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.rows import combine, dot
-from fedparity.shelf import GIGABYTE
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.rows import combine, dot
+from fedparity.core.spill import GIGABYTE
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 from fedparity.surrogates.memory import Memory
 from fedparity.surrogates.stale import Kept
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 

@@ -17,11 +17,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.shelf import GIGABYTE, Shelf
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.spill import GIGABYTE, Shelf
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 from fedparity.surrogates.stale import Kept, with_stale
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 
 
 @dataclass(slots=True)

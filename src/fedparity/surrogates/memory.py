@@ -20,11 +20,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.shelf import GIGABYTE, Shelf
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.spill import GIGABYTE, Shelf
+from fedparity.core.types import NO_FLOATS, NO_IDS, ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 from fedparity.surrogates.stale import Kept, with_stale
-from fedparity.types import NO_FLOATS, NO_IDS, ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 
 NO_ROWS = Rows(NO_IDS, (), NO_IDS, NO_FLOATS, NO_FLOATS, NO_FLOATS)
 

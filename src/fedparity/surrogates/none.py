@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fedparity.ledger import Ledger
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.errors import ConfigError
-from fedparity.ledger import Ledger
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector, Want
 from fedparity.surrogates.stale import Kept, with_stale
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector, Want
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 

@@ -15,8 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity.ledger import Ledger
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
 
 NOBODY = -1
 """The client of a row that is not one client's."""

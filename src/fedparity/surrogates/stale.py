@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedparity.types import FloatArray, Ids, Rows, Vector
+from fedparity.core.types import FloatArray, Ids, Rows, Vector
 
 
 @dataclass(slots=True)

@@ -22,16 +22,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedparity.errors import ConfigError
-from fedparity.local import Ditto, PhpFl, Prox
-from fedparity.protocols import Measure
-from fedparity.rng import streams
+from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Measure
+from fedparity.core.rng import streams
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
+from fedparity.local.rules import Ditto, PhpFl, Prox
 from fedparity.tasks.flat import pieces
 from fedparity.tasks.optimise import BETA1, BETA2, EPS
 from fedparity.tasks.rule import finish
 from fedparity.tasks.stacked import AnyModel, Chain, Stack, Stacked, chain_of
 from fedparity.tasks.torch_task import TorchTask
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 
 CACHE = 16 << 20
 """Bytes of stacked models and batches that train together."""

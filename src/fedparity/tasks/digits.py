@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.errors import ConfigError
-from fedparity.rng import stream
-from fedparity.types import Ids
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.rng import stream
+from fedparity.core.types import Ids
 
 
 def load_digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedparity.errors import ConfigError
-from fedparity.types import Vector
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import Vector
 
 try:
     import torch

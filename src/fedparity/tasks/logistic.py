@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.protocols import Measure
-from fedparity.rng import stream
+from fedparity.core import checks
+from fedparity.core.protocols import Measure
+from fedparity.core.rng import stream
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 from fedparity.tasks.rule import finish, train_by_rule
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""An approximation of PHP-FL for one architecture (see `fedparity.local.PhpFl`); not verified against official code.
+"""An approximation of PHP-FL for one architecture (`fedparity.local.PhpFl`); not verified against official code.
 
     CE((z_local + z_aux) / 2) + lam T^2 [KL(local || aux) + KL(aux || local)],    softened by T
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from fedparity.local import PhpFl
+from fedparity.core.types import Job, Vector
+from fedparity.local.rules import PhpFl
 from fedparity.tasks.flat import Replica
 from fedparity.tasks.optimise import Optimiser
-from fedparity.types import Job, Vector
 
 if TYPE_CHECKING:
     from fedparity.tasks.torch_task import Own, TorchTask

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fedparity.errors import ConfigError
-from fedparity.local import Difference, Ditto, PhpFl, Prox
-from fedparity.types import ClientReport, Job, Vector
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import ClientReport, Job, Vector
+from fedparity.local.rules import Difference, Ditto, PhpFl, Prox
 
 Descend = Callable[[Vector, float, Vector], Vector]
 """descend(w, pull, centre): train w in place, with pull/2 |w - centre|^2 added to the loss."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.errors import ConfigError
-from fedparity.types import Ids
+from fedparity.core.errors import ConfigError
+from fedparity.core.types import Ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.errors import ConfigError
-from fedparity.local import Ditto, PhpFl, Prox
-from fedparity.protocols import Measure
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Measure
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Prototypes, Vector
+from fedparity.local.rules import Ditto, PhpFl, Prox
 from fedparity.tasks.digits import load_digits, partition_labels
 from fedparity.tasks.flat import Flat, Replica
 from fedparity.tasks.rule import finish
 from fedparity.tasks.samples import Samples, tiles
 from fedparity.tasks.training import Training
-from fedparity.types import ClientReport, Evals, FloatArray, Ids, Job, Prototypes, Vector
 
 try:
     import torch

@@ -16,8 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.types import Ids
+from fedparity.core import checks
+from fedparity.core.types import Ids
 
 
 @dataclass(frozen=True, slots=True)

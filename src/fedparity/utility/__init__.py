@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fedparity.protocols import Utility
-from fedparity.table import Table
+from fedparity.core.protocols import Utility
+from fedparity.core.registry import Table
 from fedparity.utility.global_drop import AccuracyGain, GlobalLossDrop
 from fedparity.utility.loss_drop import LossDrop
 from fedparity.utility.none import NoUtility

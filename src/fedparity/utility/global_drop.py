@@ -14,10 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.errors import RoundError
-from fedparity.ledger import Ledger
-from fedparity.types import ClientReport, Evals, FloatArray
+from fedparity.core import checks
+from fedparity.core.errors import RoundError
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import ClientReport, Evals, FloatArray
 
 
 def _required(evals: Evals | None, rule: str) -> Evals:

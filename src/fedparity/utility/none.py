@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.types import ClientReport, Evals, FloatArray
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import ClientReport, Evals, FloatArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fedparity.protocols import Weighting
-from fedparity.table import Table
+from fedparity.core.protocols import Weighting
+from fedparity.core.registry import Table
 from fedparity.weightings.adjusted import AvailabilityAdjusted
 from fedparity.weightings.agnostic import Agnostic
 from fedparity.weightings.cafed import CaFed

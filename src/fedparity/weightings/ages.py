@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fedparity.ledger import Ledger
-from fedparity.types import BoolArray, FloatArray, Rows
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import BoolArray, FloatArray, Rows
 
 Source: TypeAlias = Literal["ledger", "plan"]
 """ledger: how often the client took part so far. plan: how often it was online, times its chance of being asked."""

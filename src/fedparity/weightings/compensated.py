@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.types import FloatArray, Rows
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True)

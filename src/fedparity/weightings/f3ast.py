@@ -15,10 +15,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.errors import ConfigError
-from fedparity.ledger import Ledger
-from fedparity.types import FloatArray, Rows
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import FloatArray, Rows
 
 
 @dataclass(slots=True)

@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.types import FloatArray, Rows
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import FloatArray, Rows
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity.ledger import Ledger
-from fedparity.types import FloatArray, Rows
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import FloatArray, Rows
 
 FEDAVG = "McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017"
 

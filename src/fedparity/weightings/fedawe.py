@@ -17,10 +17,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.rows import combine, dot
-from fedparity.types import FloatArray, Rows
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.rows import combine, dot
+from fedparity.core.types import FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True)

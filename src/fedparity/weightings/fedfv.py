@@ -20,10 +20,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.rows import gram as inner_products
-from fedparity.types import FloatArray, Rows
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.rows import gram as inner_products
+from fedparity.core.types import FloatArray, Rows
 from fedparity.weightings.ages import fresh_and_doubled
 from fedparity.weightings.losses import losses_of
 

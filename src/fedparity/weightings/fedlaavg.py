@@ -15,8 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity.ledger import Ledger
-from fedparity.types import FloatArray, Rows
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True)

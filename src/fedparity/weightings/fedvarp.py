@@ -14,8 +14,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedparity.ledger import Ledger
-from fedparity.types import FloatArray, Rows
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import FloatArray, Rows
 from fedparity.weightings.ages import fresh_and_doubled
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedparity.types import FloatArray, Rows
+from fedparity.core.types import FloatArray, Rows
 
 
 def losses_of(rows: Rows) -> FloatArray:

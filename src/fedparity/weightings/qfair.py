@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.rows import squared_lengths
-from fedparity.types import FloatArray, Rows
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.rows import squared_lengths
+from fedparity.core.types import FloatArray, Rows
 from fedparity.weightings.losses import losses_of
 
 TINY = 1e-10

@@ -15,11 +15,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.rows import gram as inner_products
-from fedparity.rows import squared_lengths
-from fedparity.types import FloatArray, Rows
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.rows import gram as inner_products
+from fedparity.core.rows import squared_lengths
+from fedparity.core.types import FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity import checks
-from fedparity.ledger import Ledger
-from fedparity.types import FloatArray, Rows
+from fedparity.core import checks
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import FloatArray, Rows
 from fedparity.weightings.losses import losses_of
 
 

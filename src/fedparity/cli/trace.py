@@ -1,0 +1,322 @@
+"""`fedparity trace`: read any device trace, say what it is like, draw it, and fit the phones population to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Self, cast
+
+import typer
+
+from fedparity.cli.show import console_for, plain
+from fedparity.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fedparity.traces.fit import Fit
+    from fedparity.traces.intervals import Intervals
+    from fedparity.traces.readers import Format, Opened
+    from fedparity.traces.stats import TraceStats
+
+trace_app = typer.Typer(
+    name="trace",
+    help="Device traces: FLASH events, FedScale pickles, tables of intervals, and our own files.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+FILES = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trace files of any kind; several are joined.")]
+RULE = Annotated[str | None, typer.Option(help="Events: when a device is ready, e.g. 'charging & wifi & battery>=50'.")]
+DEVICES = Annotated[Path | None, typer.Option(help="Tables of intervals: the table of first and last seen.")]
+FORMAT = Annotated[str, typer.Option("--format", help="auto, plain, flash, fedscale or intervals.")]
+NEVER = Annotated[
+    bool, typer.Option("--wifi-never-cleared", help="Events: never leave Wi-Fi (wrong; the paper's Figure 1).")
+]
+EPOCH = Annotated[str | None, typer.Option(help="Events: the date of second 0.  [the file's first day]")]
+SEED = Annotated[int, typer.Option(help="Chooses samples.")]
+JSON_OPTION = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
+PAPER = "The paper says: 213 of 1000 devices below 5 % (Figure 1), over 60 % below half, most below 40 %."
+
+
+class _Bar(AbstractContextManager["_Bar"]):
+    """How far a long import or search is, on stderr, if somebody is looking."""
+
+    def __init__(self, what: str) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        console = console_for(stderr=True)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task(plain(what)[:40], total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def tell(self, done: int, total: int) -> None:
+        """`done` of `total` are done."""
+        self._bar.update(self._task, completed=done, total=total)
+
+
+def _open(
+    files: list[Path],
+    rule: str | None,
+    form: str = "auto",
+    devices: Path | None = None,
+    epoch: str | None = None,
+    *,
+    never_cleared: bool = False,
+) -> tuple[Intervals, list[Opened]]:
+    """All files as one population; an option goes to the files whose kind it is for, and must find one."""
+    from fedparity.traces.intervals import join
+    from fedparity.traces.plain import read_data
+    from fedparity.traces.readers import detect, open_file
+
+    if form not in ("auto", "plain", "flash", "fedscale", "intervals"):
+        raise ConfigError(f"--format={form!r} must be auto, plain, flash, fedscale or intervals")
+    opened = []
+    given = cast("Format", form)
+    kinds = [detect(read_data(path)) if len(files) > 1 and given == "auto" else given for path in files]
+    for path, kind in zip(files, kinds, strict=True):
+        events = kind in ("flash", "auto") or "flash" not in kinds
+        table = kind in ("intervals", "auto") or "intervals" not in kinds
+        with _Bar(path.name) as bar:
+            opened.append(
+                open_file(
+                    path,
+                    rule if events else None,
+                    form=kind,
+                    devices=devices if table else None,
+                    wifi_cleared=not (never_cleared and events),
+                    epoch=epoch if events else None,
+                    progress=bar.tell,
+                )
+            )
+    if len(opened) == 1:
+        return opened[0].intervals, opened
+    try:
+        return join([one.intervals for one in opened]), opened
+    except ConfigError as error:
+        raise ConfigError(f"joining {len(files)} files: {error}") from None
+
+
+def _events(opened: list[Opened]) -> int | None:
+    known = [len(one.events.device) for one in opened if one.events is not None]
+    return sum(known) if len(known) == len(opened) else None
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, allow_nan=False))  # noqa: T201 - machine output, never styled
+
+
+def _say(text: str) -> None:
+    console_for().print(plain(text), markup=False, soft_wrap=True)
+
+
+def _prose(text: str) -> None:
+    console_for().print(plain(text), markup=False)
+
+
+@trace_app.command("import")
+def import_command(
+    files: FILES,
+    *,
+    out: Annotated[Path, typer.Option(help="The trace file to write (.csv or .csv.gz).")],
+    rule: RULE = None,
+    form: FORMAT = "auto",
+    devices: DEVICES = None,
+    never_cleared: NEVER = False,
+    epoch: EPOCH = None,
+    sample: Annotated[int | None, typer.Option(help="Take so many devices, each at most once.")] = None,
+    resample: Annotated[int | None, typer.Option(help="Draw so many devices with replacement.")] = None,
+    seed: SEED = 0,
+    as_json: JSON_OPTION = False,
+) -> None:
+    """Read a trace of any kind and write it as one plain trace file."""
+    if sample is not None and resample is not None:
+        raise ConfigError("--sample and --resample exclude each other; give one")
+    intervals, _ = _open(files, rule, form, devices, epoch, never_cleared=never_cleared)
+    if sample is not None:
+        intervals = intervals.sample(sample, seed)
+    if resample is not None:
+        intervals = intervals.resample(resample, seed)
+    intervals.save(out)
+    if as_json:
+        _print_json({"path": str(out), "devices": len(intervals.names), "intervals": len(intervals.device)})
+    else:
+        _say(f"{out}: {len(intervals.names)} devices, {len(intervals.device)} times ready")
+        _say(f"Next: fedparity schedule --availability {out}")
+
+
+@trace_app.command("stats")
+def stats_command(
+    files: FILES,
+    *,
+    rule: RULE = None,
+    form: FORMAT = "auto",
+    devices: DEVICES = None,
+    never_cleared: NEVER = False,
+    all_rules: Annotated[bool, typer.Option("--all-rules", help="Events: a table of readiness rules.")] = False,
+    seed: SEED = 0,
+    as_json: JSON_OPTION = False,
+) -> None:
+    """How available the devices are, when in the day, and for how long at a time."""
+    from fedparity.traces.stats import trace_stats
+
+    if all_rules:
+        if rule is not None or never_cleared:
+            raise ConfigError("--all-rules compares every rule; leave --rule and --wifi-never-cleared out")
+        _rules(files, form, as_json=as_json)
+        return
+    intervals, opened = _open(files, rule, form, devices, never_cleared=never_cleared)
+    found = trace_stats(intervals, events=_events(opened), seed=seed)
+    if as_json:
+        _print_json(found.to_json())
+    else:
+        _show_stats(found)
+
+
+@trace_app.command("rules")
+def rules_command(files: FILES, *, form: FORMAT = "auto", as_json: JSON_OPTION = False) -> None:
+    """Events: the share of seldom ready devices under every readiness rule, next to the paper's."""
+    _rules(files, form, as_json=as_json)
+
+
+def _rules(files: list[Path], form: str, *, as_json: bool) -> None:
+    from fedparity.traces.intervals import join
+    from fedparity.traces.rules import RULES
+    from fedparity.traces.stats import trace_stats
+
+    _, opened = _open(files, None, form)
+    events = [one.events for one in opened if one.events is not None]
+    if len(events) < len(opened):
+        raise ConfigError("rules are for files of events (FLASH); a file of intervals has one rule built in")
+    rows = [(rule, trace_stats(join([e.intervals(rule) for e in events]), pairs=False)) for rule in RULES]
+    uncleared = join([e.intervals(RULES[0], wifi_cleared=False) for e in events])
+    rows.insert(1, (f"{RULES[0]}, Wi-Fi never cleared", trace_stats(uncleared, pairs=False)))
+    if as_json:
+        keys = ("devices", "below_5pct", "below_40pct", "below_half", "never", "mean")
+        found = [{"rule": rule, **{key: getattr(stats, key) for key in keys}} for rule, stats in rows]
+        _print_json({"rules": found, "paper": {"devices": 1000, "below_5pct": 213}})
+        return
+    columns = ("below 5%", "below 40%", "below half", "never", "mean")
+    cells = [
+        (rule, *(str(v) for v in (s.below_5pct, s.below_40pct, s.below_half, s.never)), f"{s.mean:.3f}")
+        for rule, s in rows
+    ]
+    _table(("ready when", *columns), cells)
+    _prose(f"Of {rows[0][1].devices} devices. {PAPER}")
+
+
+@trace_app.command("plot")
+def plot_command(
+    files: FILES,
+    *,
+    out: Annotated[Path, typer.Option(help="The picture: .svg, .html or .png.")],
+    rule: RULE = None,
+    form: FORMAT = "auto",
+    devices: DEVICES = None,
+    never_cleared: NEVER = False,
+) -> None:
+    """Draw the distribution of availability (the paper's Figure 1), the day's rhythm and session lengths."""
+    from fedparity.report.traces import write_picture
+
+    intervals, _ = _open(files, rule, form, devices, never_cleared=never_cleared)
+    write_picture([(_named(files, rule, never_cleared=never_cleared), intervals)], out)
+    _say(f"Picture: {out}")
+
+
+@trace_app.command("synth")
+def synth_command(
+    files: FILES,
+    *,
+    out: Annotated[Path | None, typer.Option(help="Where to write parameters and figures as TOML.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Both drawn over each other: .svg, .html or .png.")] = None,
+    rule: RULE = None,
+    form: FORMAT = "auto",
+    devices: DEVICES = None,
+    steps: Annotated[int, typer.Option(help="How many parameter sets to try.")] = 240,
+    seed: SEED = 0,
+    as_json: JSON_OPTION = False,
+) -> None:
+    """Fit the phones population to a trace: parameters out, and how far off each figure is."""
+    from fedparity.core.files import write_text
+    from fedparity.report.traces import write_picture
+    from fedparity.traces.fit import fit_phones
+
+    intervals, _ = _open(files, rule, form, devices)
+    with _Bar("fitting phones") as bar:
+        fit = fit_phones(intervals, seed=seed, steps=steps, progress=bar.tell)
+    if out is not None:
+        write_text(out, fit.toml(_named(files, rule)))
+    if plot is not None:
+        write_picture([(_named(files, rule), intervals), ("phones, fitted", fit.drawn)], plot)
+    if as_json:
+        found = {"component": fit.component(), "distance": fit.distance, "trace": fit.trace, "phones": fit.found}
+        _print_json({**found, "out": None if out is None else str(out), "plot": None if plot is None else str(plot)})
+        return
+    _show_fit(fit)
+    for what, path in (("Parameters", out), ("Picture", plot)):
+        if path is not None:
+            _say(f"{what}: {path}")
+
+
+def _named(files: list[Path], rule: str | None, *, never_cleared: bool = False) -> str:
+    name = " + ".join(path.name for path in files)
+    return f"{name}{f' [{rule}]' if rule else ''}{', Wi-Fi never cleared' if never_cleared else ''}"
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0), show_header=any(head))
+    table.add_column(head[0], overflow="fold")
+    for name in head[1:]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(escape(plain(cell)) for cell in row))
+    console_for().print(table)
+
+
+def _or_dash(value: float | None, form: Callable[[float], str]) -> str:
+    return "-" if value is None else form(value)
+
+
+def _show_stats(s: TraceStats) -> None:
+    def of(count: int) -> str:
+        return f"{count} ({count / s.devices:.1%})"
+
+    events = "" if s.events is None else f", {s.events} events"
+    _say(f"{s.devices} devices seen for {s.days:.1f} days on average{events}")
+    rows = [
+        ("ready below 5 % of the time", of(s.below_5pct)),
+        ("below 40 %", of(s.below_40pct)),
+        ("below half", of(s.below_half)),
+        ("never", of(s.never)),
+        ("mean availability", f"{s.mean:.3f}"),
+        ("sessions a device, a day", f"{s.sessions_per_device:.1f}, {s.sessions_per_day:.2f}"),
+        ("median session", _or_dash(s.median_session_s, lambda v: f"{v:.0f} s")),
+        ("mean session", _or_dash(s.mean_session_s, lambda v: f"{v:.0f} s")),
+        ("correlation of two devices", _or_dash(s.pair_correlation, lambda v: f"{v:+.3f}")),
+    ]
+    _table(("", ""), rows)
+    _say("deciles          " + " ".join(f"{d:.3f}" for d in s.deciles))
+    _say("hours 0 to 11    " + " ".join(f".{round(1000 * min(h, 0.999)):03d}" for h in s.hours[:12]))
+    _say("hours 12 to 23   " + " ".join(f".{round(1000 * min(h, 0.999)):03d}" for h in s.hours[12:]))
+    later = ", ".join(f"{lag} {_or_dash(v, lambda x: f'{x:.2f}')}" for lag, v in s.autocorrelation.items())
+    _say(f"autocorrelation  {later}")
+
+
+def _show_fit(fit: Fit) -> None:
+    rows = [(key, f"{fit.trace[key]:.4g}", f"{fit.found[key]:.4g}") for key in fit.trace]
+    _table(("figure", "trace", "phones"), rows)
+    _say(f"Distance {fit.distance:.2f} (1: a typical figure is off by its tolerance).")
+    _say(fit.component())
+
+
+__all__ = ["trace_app"]

@@ -1,0 +1,90 @@
+"""`fedparity tune`: the learning rate of each method, before they are compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedparity.cli.show import Rounds, say, show_table
+from fedparity.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fedparity.experiment.tune import Tuned
+
+
+def tune_command(
+    spec: Annotated[Path, typer.Argument(help="A spec file; every method in it is tuned.")],
+    rates: Annotated[str, typer.Option(help="Local learning rates to try.")] = ".01,.03,.1,.3,1",
+    out: Annotated[Path | None, typer.Option(help="Where to write the tuned spec.  [SPEC.tuned.toml]")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value laid over the spec; may be given several times.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")] = False,  # noqa: FBT002
+) -> None:
+    """Find each method's local learning rate: every rate on the same traces and seeds; writes a tuned spec."""
+    from fedparity.core.files import write_text
+    from fedparity.experiment.runner import Watch, ready, run_spec
+    from fedparity.experiment.spec import load, to_toml
+    from fedparity.experiment.stop import Stop
+    from fedparity.experiment.tune import grid, tuned, with_rates
+
+    loaded = load(spec, overrides or [])
+    tried = _rates(rates)
+    wide = grid(loaded, tried)
+    with Rounds(wide, quiet=as_json) as rounds:
+        trace = ready(wide, rounds.prepare)
+    with Stop() as stop, Rounds(wide, quiet=as_json) as rounds:
+        results = run_spec(
+            wide, Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, data=rounds.prepare), trace
+        )
+    found = tuned(loaded, tried, results)
+    target = out or spec.with_suffix(".tuned.toml")
+    write_text(target, to_toml(with_rates(loaded, found)))
+    if as_json:
+        print(json.dumps(_json(found, target), indent=2, allow_nan=False))  # noqa: T201 - machine output, never styled
+    else:
+        _show(found, target)
+    if not found.complete:
+        say("Stopped early: the rates are those of the rounds done so far.", stderr=True)
+        raise typer.Exit(130)
+
+
+def _rates(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--rates {text!r} must be numbers parted by commas, for example .01,.1,1") from None
+
+
+def _json(found: Tuned, target: Path) -> dict[str, Any]:
+    return {
+        "rates": list(found.rates),
+        "complete": found.complete,
+        "methods": [
+            {
+                "method": name,
+                "best": found.best(name),
+                "at_the_edge": found.at_the_edge(name),
+                "accuracy": found.means[i].tolist(),
+                "accuracy_sd": found.accuracy[i].std(axis=1).tolist(),
+            }
+            for i, name in enumerate(found.methods)
+        ],
+        "spec": str(target),
+    }
+
+
+def _show(found: Tuned, target: Path) -> None:
+    header = ["method", *(f"{rate:g}" for rate in found.rates), "best"]
+    rows = [
+        [name, *(f"{mean:.3f}" for mean in found.means[i]), f"{found.best(name):g}"]
+        for i, name in enumerate(found.methods)
+    ]
+    show_table(header, rows)
+    edge = [name for name in found.methods if found.at_the_edge(name)]
+    if edge:
+        say(f"At the end of the range, so try rates beyond it: {', '.join(edge)}.")
+    say(f"Tuned spec: {target}")

@@ -1,0 +1,139 @@
+"""The journal: one line of JSON a round, chained by SHA-256, from which the ledger can be rebuilt.
+
+Only what the spec determines is written here; times and latencies are telemetry and live elsewhere. The chain is
+sha256(chain so far + sha256 of the line), so one digest stands for the whole history, anyone can recompute it with a
+few lines of any language, and a line whose client was erased can be replaced without breaking it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedparity.core.errors import InputError
+from fedparity.core.ledger import Ledger
+from fedparity.core.types import RoundRecord, StandIn, Vector
+
+FORMAT = 1
+GENESIS = hashlib.sha256(b"fedparity-journal 1").hexdigest()
+
+
+def link(chain: str, line_sha256: str) -> str:
+    """The chain with one more line."""
+    return hashlib.sha256((chain + line_sha256).encode()).hexdigest()
+
+
+def _numbers(values: Any) -> list[float | None]:
+    return [None if math.isnan(v) else v for v in values.tolist()]
+
+
+def to_json(record: RoundRecord) -> str:
+    """The canonical line of one round: keys sorted, floats that read back exactly, NaN as null."""
+    bound = record.surrogate.bias_bound
+    fields: dict[str, Any] = {
+        "round": record.round,
+        "available": record.available.tolist(),
+        "selected": record.selected.tolist(),
+        "probs": record.probs.tolist(),
+        "design": record.design,
+        "wasted": record.wasted,
+        "completed": record.completed.tolist(),
+        "utility": record.utility.tolist(),
+        "loss": _numbers(record.loss),
+        "failed": [list(pair) for pair in record.failed],
+        "abandoned": record.abandoned,
+        "rows": {
+            "client": record.row_clients.tolist(),
+            "age": record.row_ages.tolist(),
+            "weight": record.row_weights.tolist(),
+        },
+        "surrogate": {
+            "client": record.surrogate.clients.tolist(),
+            "utility": record.surrogate.utility.tolist(),
+            "eta_sum": record.surrogate.eta_sum,
+            "bias_bound": None if math.isnan(bound) else bound,
+        },
+        "model_sha256": record.model_sha256,
+    }
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def from_json(line: str) -> RoundRecord:
+    """The record of one line; KeyError, OverflowError, TypeError or ValueError if it is not one."""
+    f = json.loads(line)
+    ids = {key: np.array(f[key], dtype=np.int64) for key in ("available", "selected", "completed")}
+    bound = f["surrogate"]["bias_bound"]
+    return RoundRecord(
+        round=int(f["round"]),
+        **ids,
+        probs=np.array(f["probs"], dtype=np.float64),
+        design=f["design"],
+        wasted=int(f["wasted"]),
+        utility=np.array(f["utility"], dtype=np.float64),
+        loss=np.array([math.nan if v is None else v for v in f["loss"]], dtype=np.float64),
+        failed=tuple((int(client), str(reason)) for client, reason in f["failed"]),
+        abandoned=bool(f["abandoned"]),
+        row_clients=np.array(f["rows"]["client"], dtype=np.int64),
+        row_ages=np.array(f["rows"]["age"], dtype=np.int64),
+        row_weights=np.array(f["rows"]["weight"], dtype=np.float64),
+        surrogate=StandIn(
+            np.array(f["surrogate"]["client"], dtype=np.int64),
+            np.array(f["surrogate"]["utility"], dtype=np.float64),
+            float(f["surrogate"]["eta_sum"]),
+            math.nan if bound is None else float(bound),
+        ),
+        model_sha256=str(f["model_sha256"]),
+    )
+
+
+class Journal:
+    """An observer that chains the rounds of each method; `keep` also holds their lines in memory."""
+
+    def __init__(self, *, keep: bool = True) -> None:
+        self._keep = keep
+        self._heads: dict[str, str] = {}
+        self._lines: dict[str, list[str]] = {}
+
+    def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
+        """Append one line to the chain of `method`."""
+        self.add(method, to_json(record))
+
+    def add(self, method: str, line: str) -> None:
+        """Append a line that is already written."""
+        head = self._heads.get(method, GENESIS)
+        self._heads[method] = link(head, hashlib.sha256(line.encode()).hexdigest())
+        if self._keep:
+            self._lines.setdefault(method, []).append(line)
+
+    def head(self, method: str = "") -> str:
+        """The digest that stands for all rounds of `method` so far."""
+        return self._heads.get(method, GENESIS)
+
+    def lines(self, method: str = "") -> list[str]:
+        """The lines of `method`, oldest first."""
+        return list(self._lines.get(method, []))
+
+    def records(self, method: str = "") -> Iterator[RoundRecord]:
+        """The rounds of `method`, oldest first."""
+        return (from_json(line) for line in self._lines.get(method, []))
+
+
+def read(path: str | Path) -> list[RoundRecord]:
+    """The records of a journal file."""
+    records = []
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as a journal ({error})") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            records.append(from_json(line))
+        except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+            raise InputError(f"{path}:{number}: not a journal line ({error}); see docs/formats.md") from error
+    return records

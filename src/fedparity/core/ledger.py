@@ -1,0 +1,116 @@
+"""What each client got so far, as the server saw it: one column a fact, one row a client.
+
+The ledger is a function of the journal: `Ledger.replay(records)` rebuilds it exactly. `record` updates it in place,
+since a copy of a million rows a round would cost more than the round; take `copy()` to keep one. A client costs 52
+bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedparity.core.types import BoolArray, FloatArray, RoundRecord
+
+Normaliser: TypeAlias = Literal["availability", "participation"]
+
+NEVER = -1
+"""In a `last_*` column: it has not happened."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Per-client columns; `rounds` is how many rounds are recorded."""
+
+    rounds: int
+    online: NDArray[np.int32]
+    selected: NDArray[np.int32]
+    completed: NDArray[np.int32]
+    failed: NDArray[np.int32]
+    utility: FloatArray
+    surrogate_utility: FloatArray
+    last_online: NDArray[np.int32]
+    last_selected: NDArray[np.int32]
+    last_completed: NDArray[np.int32]
+    loss: FloatArray
+    """Last known loss on the client's own data, as the utility rule defines it; NaN before the first credit."""
+
+    @classmethod
+    def empty(cls, num_clients: int) -> Ledger:
+        """Nobody has got anything yet."""
+        columns: dict[str, Any] = {
+            **{name: np.zeros(num_clients, np.int32) for name in ("online", "selected", "completed", "failed")},
+            **{name: np.zeros(num_clients) for name in ("utility", "surrogate_utility")},
+            **{f"last_{name}": np.full(num_clients, NEVER, np.int32) for name in ("online", "selected", "completed")},
+            "loss": np.full(num_clients, np.nan),
+        }
+        return cls(rounds=0, **columns)
+
+    @classmethod
+    def replay(cls, num_clients: int, records: Iterable[RoundRecord]) -> Ledger:
+        """The ledger that these records lead to."""
+        ledger = cls.empty(num_clients)
+        for record in records:
+            ledger.record(record)
+        return ledger
+
+    @property
+    def num_clients(self) -> int:
+        """How many clients are registered."""
+        return len(self.online)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by the columns."""
+        return sum(column.nbytes for column in self._columns().values())
+
+    def _columns(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rounds"}
+
+    def copy(self) -> Ledger:
+        """An independent snapshot."""
+        return Ledger(self.rounds, **{name: column.copy() for name, column in self._columns().items()})
+
+    def __eq__(self, other: object) -> bool:
+        """Equal in every bit of every column (NaN equals NaN)."""
+        if not isinstance(other, Ledger):
+            return NotImplemented
+        mine, theirs = self._columns(), other._columns()
+        return self.rounds == other.rounds and all(mine[c].tobytes() == theirs[c].tobytes() for c in mine)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def record(self, record: RoundRecord) -> None:
+        """Add one round."""
+        self.online[record.available] += 1
+        self.last_online[record.available] = record.round
+        self.selected[record.selected] += 1
+        self.last_selected[record.selected] = record.round
+        self.completed[record.completed] += 1
+        self.last_completed[record.completed] = record.round
+        self.utility[record.completed] += record.utility
+        self.loss[record.completed] = record.loss
+        for client, _ in record.failed:
+            self.failed[client] += 1
+        self.surrogate_utility[record.surrogate.clients] += record.surrogate.utility
+        self.rounds += 1
+
+    def seen(self) -> BoolArray:
+        """Which clients were online at least once."""
+        return self.online > 0
+
+    def normalised_utility(self, by: Normaliser = "availability", *, with_surrogates: bool = False) -> FloatArray:
+        """u_k / pi_k of the clients where it is defined: online (or, by participation, selected) at least once."""
+        count = self.online if by == "availability" else self.selected
+        defined = count > 0
+        utility = self.utility + self.surrogate_utility if with_surrogates else self.utility
+        return np.asarray(utility[defined] * self.rounds / count[defined], dtype=np.float64)
+
+    def fairness_variance(self, by: Normaliser = "availability", *, with_surrogates: bool = False) -> float:
+        """V_T, the variance of normalised utility across clients; NaN before anybody was seen."""
+        values = self.normalised_utility(by, with_surrogates=with_surrogates)
+        return float(values.var()) if len(values) else float("nan")

@@ -1,0 +1,98 @@
+"""The only loop: who is there, whom to ask, what came back, write it down.
+
+Methods compared run side by side on one engine, hence on one availability: each has its own model, ledger and counts
+(Algorithm 1 of the paper, whose fair and vanilla branches are two coordinators here).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from fedparity.core import checks
+from fedparity.core.coordinator import Coordinator, State
+from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Engine, Observer
+from fedparity.core.rng import stream
+from fedparity.core.types import FloatArray, Ids, RoundRecord, Vector
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
+    """Raised by an engine before a client trains, or after a round, to end a run; the last whole round stands."""
+
+
+def run(
+    coordinator: Coordinator,
+    engine: Engine,
+    rounds: int,
+    *,
+    params: Vector | None = None,
+    num_clients: int | None = None,
+    state: State | None = None,
+    observers: Sequence[Observer] = (),
+    method: str = "",
+) -> State:
+    """Carry one method through `rounds` rounds; a given `state` is continued where it stands.
+
+    A new run needs `num_clients` and, unless it is bookkeeping only, the first model `params`.
+    """
+    states = None if state is None else {method: state}
+    done = run_side_by_side(
+        {method: coordinator},
+        engine,
+        rounds,
+        params=params,
+        num_clients=num_clients,
+        states=states,
+        observers=observers,
+    )
+    return done[method]
+
+
+def run_side_by_side(
+    methods: Mapping[str, Coordinator],
+    engine: Engine,
+    rounds: int,
+    *,
+    params: Vector | None = None,
+    num_clients: int | None = None,
+    states: Mapping[str, State] | None = None,
+    observers: Sequence[Observer] = (),
+    after: Callable[[str, RoundRecord, State], None] | None = None,
+) -> dict[str, State]:
+    """Carry several methods through the same rounds of the same availability.
+
+    `after` is called when the observers have been told: it may store the state, or raise to stop the run.
+    """
+    checks.at_least("rounds", rounds, 1)
+    if not methods:
+        raise ConfigError("methods={} must have at least one entry; give a coordinator by name")
+    now: dict[str, State] = dict(states or {})
+    for name, coordinator in methods.items():
+        if name not in now:
+            now[name] = coordinator.init(num_clients or 0, params)
+    validate: Callable[[Vector], float] | None = getattr(engine, "validate", None)
+    for t in range(min(state.round for state in now.values()), rounds):
+        available = engine.available(t)
+        for name, coordinator in methods.items():
+            if now[name].round != t:
+                continue
+            losses = partial(_losses, engine, stream(coordinator.seed, "probe", t))
+            plan, state = coordinator.plan(now[name], available, rounds - 1 - t, losses)
+            record, state = coordinator.absorb(state, plan, engine.train(plan), engine.evaluate, validate)
+            now[name] = state
+            for observer in observers:
+                observer.on_round(name, record, state.ledger, state.params)
+            if after is not None:
+                after(name, record, state)
+    return now
+
+
+def _losses(engine: Engine, rng: np.random.Generator, params: Vector, clients: Ids, samples: int) -> FloatArray:
+    """Losses of a model on clients' data, for schedulers that choose by them."""
+    probe: Callable[[Vector, Ids, int, np.random.Generator], FloatArray] | None = getattr(engine, "probe", None)
+    if samples and probe is not None:
+        return probe(params, clients, samples, rng)
+    return engine.evaluate(params, clients, "loss").loss

@@ -1,0 +1,210 @@
+"""The nouns: what passes between a scheduler, a coordinator and an engine.
+
+Clients are numbered 0..N-1. An array of ids is sorted and free of repeats; an array aligned with it has an entry an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedparity.core.rng import stream
+
+if TYPE_CHECKING:
+    from fedparity.core.ledger import Ledger
+    from fedparity.core.protocols import Local
+
+Ids: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+Vector: TypeAlias = NDArray[np.floating[Any]]
+"""A model or an update, flat: float32 or float64, whichever the task works in."""
+
+Design: TypeAlias = Literal["exact", "deterministic", "unknown"]
+"""What a cohort's `probs` are: exact inclusion probabilities of a draw, 1 since nothing was random, or unknown."""
+
+Want: TypeAlias = Literal["loss_before", "loss_after", "accuracy_before", "loss_rms", "prototypes"]
+"""What a report may hold beside the update: each costs the client a pass over its data, so it is computed if asked."""
+
+NO_IDS: Ids = np.empty(0, dtype=np.int64)
+NO_FLOATS: FloatArray = np.empty(0, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Who is asked, and with what probability each of them had been going to be."""
+
+    clients: Ids
+    probs: FloatArray
+    design: Design
+    wasted: int = 0
+    """Slots spent on clients that were not there (only a scheduler that ignores availability has any)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """All that a scheduler may look at: what the server itself has seen."""
+
+    round: int
+    rounds_left: int | None
+    """Rounds after this one, if the run's length is known."""
+    cohort: int
+    """How many clients to ask."""
+    available: Ids
+    pi: FloatArray
+    """Estimated availability of the available clients, this round included."""
+    remaining: FloatArray | None
+    """Rounds after this one in which each available client is expected online, if the run's length is known."""
+    ledger: Ledger
+    """Everything recorded before this round."""
+    losses: Callable[[Ids, int], FloatArray] | None = None
+    """Loss of the model as it is now on clients' own data, or on so many random samples of it (0: all)."""
+    expected: Callable[[int], FloatArray] | None = None
+    """In how many of the next so many rounds each available client is expected online."""
+    labels: NDArray[np.int64] | None = None
+    """Clients x labels: how many samples of each label every client has said it holds, if that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """What an engine is to carry out."""
+
+    round: int
+    seed: int
+    available: Ids
+    cohort: Cohort
+    params: Vector
+    starts: Mapping[int, Vector] = field(default_factory=dict)
+    """Clients that start training from another model than `params`; their updates are still relative to `params`."""
+    run: str = ""
+    """Which run this is: part of the nonces that remote clients echo."""
+    local: Local | None = None
+    """How clients train; None: plainly."""
+    own: Mapping[int, Vector] = field(default_factory=dict)
+    """What each asked client kept of its own, for rules that keep something."""
+    rate: float = 1.0
+    """What the task's learning rate is multiplied by in this round."""
+    wants: frozenset[Want] = frozenset({"loss_before", "loss_after", "accuracy_before"})
+    """What reports are to hold beside the update."""
+
+    def job(self, client: int) -> Job:
+        """What one of the asked clients is to do."""
+        start = self.starts.get(client, self.params)
+        own = self.own.get(client)
+        return Job(self.round, self.seed, client, self.params, start, self.local, own, self.rate, self.wants)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one client is to do: train from `start` and say how far it came from `params`, the model it received."""
+
+    round: int
+    seed: int
+    client: int
+    params: Vector
+    start: Vector
+    local: Local | None = None
+    own: Vector | None = None
+    rate: float = 1.0
+    wants: frozenset[Want] = frozenset({"loss_before", "loss_after", "accuracy_before"})
+
+    def rng(self) -> np.random.Generator:
+        """The random numbers of this client in this round: the same whoever else trains, in whatever order."""
+        return stream(self.seed, "train", self.round, self.client)
+
+
+@dataclass(frozen=True, slots=True)
+class Prototypes:
+    """What a client's data looks like to the last layer: the mean of each label's features, and how many there are."""
+
+    features: NDArray[np.float64]
+    """Labels x features; zeros for a label the client does not hold."""
+    counts: Ids
+
+
+@dataclass(frozen=True, slots=True)
+class ClientReport:
+    """What one asked client sent back: an update, or the reason why there is none."""
+
+    client: int
+    delta: Vector | None = None
+    num_samples: int = 1
+    loss_before: float = float("nan")
+    """Loss on the client's own data of the model it received."""
+    loss_after: float = float("nan")
+    accuracy_before: float = float("nan")
+    failure: str | None = None
+    seconds: float = 0.0
+    """Telemetry: never part of a result."""
+    nonce: str | None = None
+    """What a remote client echoes of its plan (`gate.nonce`); None: the report never left this process."""
+    loss_rms: float = float("nan")
+    """Root mean square over the client's samples of their losses under the model it received."""
+    duration: float = float("nan")
+    """How long the client says it took, in seconds: an input to schedulers that ask for it, unlike `seconds`."""
+    own: Vector | None = None
+    """What a simulated client wants kept for its next round."""
+    prototypes: Prototypes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evals:
+    """How well one model does on the data of some clients."""
+
+    clients: Ids
+    loss: FloatArray
+    accuracy: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Updates to be weighted, one a row, in client order; a client may own a fresh and a stale row."""
+
+    clients: Ids
+    deltas: Sequence[Vector]
+    """One update a row: a matrix, or vectors that may lie on disk; `fedparity.core.rows` computes with them."""
+    ages: NDArray[np.int64]
+    """Rounds since the update was made: 0 is fresh."""
+    sizes: FloatArray
+    losses: FloatArray
+    """Loss of the model that each client received."""
+    probs: FloatArray
+    """Inclusion probability given availability."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """What surrogates added for clients that were not there."""
+
+    clients: Ids = field(default_factory=lambda: NO_IDS)
+    utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
+    eta_sum: float = 0.0
+    bias_bound: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """One round as it is journalled: enough to rebuild the ledger, and to say whose data moved the model."""
+
+    round: int
+    available: Ids
+    selected: Ids
+    probs: FloatArray
+    design: Design
+    wasted: int
+    completed: Ids
+    utility: FloatArray
+    """Credited utility, aligned with `completed`."""
+    loss: FloatArray
+    """Last known loss, aligned with `completed`."""
+    failed: tuple[tuple[int, str], ...]
+    abandoned: bool
+    row_clients: Ids
+    row_ages: NDArray[np.int64]
+    row_weights: FloatArray
+    surrogate: StandIn
+    model_sha256: str

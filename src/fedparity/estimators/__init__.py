@@ -1,0 +1,47 @@
+"""How available each client is, and how often it will be back, from what the server saw."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fedparity.core.errors import ConfigError, unknown
+from fedparity.core.protocols import Estimator
+from fedparity.core.registry import Table
+from fedparity.estimators.averages import BetaPosterior, Exponential, RunningMean, SlidingWindow
+from fedparity.estimators.forecast import ORACLE, Forecast, Oracle
+
+ESTIMATORS: Table[Estimator[Any]] = Table(
+    "estimator",
+    {
+        "mean": RunningMean,
+        "window": SlidingWindow,
+        "exponential": Exponential,
+        "beta": BetaPosterior,
+        "forecast": Forecast,
+    },
+)
+
+
+def estimator_of(text: str) -> Estimator[Any] | Literal["oracle"]:
+    """What `NAME[:key=value,...]` asks for; the oracle is made once there is a trace for it to know."""
+    name = text.partition(":")[0].strip()
+    if text == ORACLE:
+        return ORACLE
+    if name == ORACLE:
+        raise ConfigError(f"estimator {text!r}: an oracle has no settings; write {ORACLE}")
+    if name not in ESTIMATORS:
+        raise unknown("estimator", name, (*ESTIMATORS, ORACLE))
+    return ESTIMATORS.build(text)
+
+
+__all__ = [
+    "ESTIMATORS",
+    "ORACLE",
+    "BetaPosterior",
+    "Exponential",
+    "Forecast",
+    "Oracle",
+    "RunningMean",
+    "SlidingWindow",
+    "estimator_of",
+]

@@ -1,0 +1,7 @@
+"""Files that replay into traces: FLASH events, FedScale pickles, plain files and tables of intervals."""
+
+from fedparity.traces.intervals import Intervals
+from fedparity.traces.plain import save_trace
+from fedparity.traces.readers import load_trace, open_intervals
+
+__all__ = ["Intervals", "load_trace", "open_intervals", "save_trace"]

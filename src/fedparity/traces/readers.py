@@ -1,0 +1,148 @@
+"""Any trace file, told by its content: our own, FLASH's events, FedScale's pickle, or a table of intervals.
+
+    # fedparity-trace 1 ...        our own (`plain`)
+    {"0": {"messages": ...         FLASH events (`flash`), under a readiness rule
+    a pickle's first byte          FedScale (`fedscale`)
+    client,start_s,end_s           a table of intervals (`tables`), best with a table of devices
+
+A name that ends in .gz is unpacked first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from fedparity.core.checks import not_negative, positive
+from fedparity.core.errors import ConfigError, unknown
+from fedparity.core.trace import Trace
+from fedparity.traces.fedscale import read_fedscale
+from fedparity.traces.flash import FlashEvents, read_events
+from fedparity.traces.intervals import ROUND_SECONDS, Intervals
+from fedparity.traces.plain import read_data, read_plain
+from fedparity.traces.rules import DEFAULT_RULE, parse_rule
+from fedparity.traces.tables import is_table, read_tables
+
+Format: TypeAlias = Literal["auto", "plain", "flash", "fedscale", "intervals"]
+MOST_ROUNDS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """What a trace file holds."""
+
+    format: Format
+    intervals: Intervals
+    header: dict[str, float]
+    """What our own files say of their replay."""
+    events: FlashEvents | None = None
+    """The events behind the intervals, if the file has any."""
+
+
+def detect(data: bytes) -> Format:
+    """What a file's first bytes say that it is; our own, if nothing else fits: its reader says what is missing."""
+    head = data.removeprefix(b"\xef\xbb\xbf")[:4096].lstrip()
+    if head.startswith(b"{"):
+        return "flash"
+    if head[:1] in (b"\x80", b"(", b"}"):
+        return "fedscale"
+    return "intervals" if is_table(head) else "plain"
+
+
+def open_file(
+    path: str | os.PathLike[str],
+    rule: str | None = None,
+    *,
+    form: Format = "auto",
+    devices: str | os.PathLike[str] | None = None,
+    wifi_cleared: bool = True,
+    open_end: bool = True,
+    epoch: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Opened:
+    """A trace file of any kind; an option that means nothing to its kind is refused."""
+    if form not in get_args(Format):
+        raise unknown("format", form, get_args(Format))
+    tree = parse_rule(DEFAULT_RULE if rule is None else rule)
+    path = Path(path)
+    data = read_data(path)
+    kind = detect(data) if form == "auto" else form
+    for option, given, wanted in (
+        ("rule", rule is not None, "flash"),
+        ("wifi_cleared=False", not wifi_cleared, "flash"),
+        ("open_end=False", not open_end, "flash"),
+        ("epoch", epoch is not None, "flash"),
+        ("devices", devices is not None, "intervals"),
+    ):
+        if given and kind != wanted:
+            what = {"flash": "files of events (FLASH)", "intervals": "tables of intervals"}[wanted]
+            raise ConfigError(f"{option} is for {what}, but {path} is not one ({kind}); leave it out")
+    if kind == "flash":
+        events = read_events(path, data=data, progress=progress)
+        intervals = events.intervals(tree, wifi_cleared=wifi_cleared, open_end=open_end, epoch=epoch)
+        return Opened(kind, intervals, {}, events)
+    if kind == "fedscale":
+        return Opened(kind, read_fedscale(path, data=data), {})
+    if kind == "intervals":
+        return Opened(kind, read_tables(path, devices, data=data), {})
+    intervals, header = read_plain(path, data)
+    return Opened("plain", intervals, header)
+
+
+def open_intervals(
+    path: str | os.PathLike[str],
+    rule: str | None = None,
+    *,
+    form: Format = "auto",
+    devices: str | os.PathLike[str] | None = None,
+    wifi_cleared: bool = True,
+    open_end: bool = True,
+    epoch: str | None = None,
+) -> Intervals:
+    """When each device of a trace file was ready; `rule` (events only) is `charging & wifi` unless given."""
+    return open_file(
+        path, rule, form=form, devices=devices, wifi_cleared=wifi_cleared, open_end=open_end, epoch=epoch
+    ).intervals
+
+
+def load_trace(
+    path: str | os.PathLike[str],
+    rounds: int | None = None,
+    round_seconds: float | None = None,
+    start: float | None = None,
+    work_seconds: float | None = None,
+    *,
+    rule: str | None = None,
+    devices: str | os.PathLike[str] | None = None,
+    watch: int | None = None,
+) -> Trace:
+    """A trace file of any kind as rounds.
+
+    What is not given is taken from its header, else one pass at 1800 s a round. `rule` is for files of events,
+    `devices` for tables of intervals. The server has watched the `watch` rounds before `start`; if that is not given,
+    all that fit between the beginning of the file and `start`: 0 if it starts there.
+    """
+    opened = open_file(path, rule, devices=devices)
+    intervals = opened.intervals
+    given = {"rounds": rounds, "round_seconds": round_seconds, "work_seconds": work_seconds, "start": start}
+    settings = opened.header | {key: float(value) for key, value in given.items() if value is not None}
+    seconds, offset = settings.get("round_seconds", ROUND_SECONDS), settings.get("start", 0.0)
+    positive("round_seconds", seconds)
+    not_negative("start", offset)
+    span = float(intervals.last_seen.max() - intervals.first_seen.min()) - offset
+    count = settings.get("rounds", max(1.0, (span / seconds + 1e-9) // 1))
+    if count > MOST_ROUNDS:
+        raise ConfigError(f"rounds={count:g} must be at most {MOST_ROUNDS}; give fewer rounds or longer ones")
+    trace = intervals.replay(int(count), seconds, offset, settings.get("work_seconds", 0.0))
+    most = int((offset / seconds + 1e-9) // 1)
+    watched = most if watch is None else watch
+    if not 0 <= watched <= most:
+        raise ConfigError(
+            f"watch={watch} must be between 0 and the {most} rounds that lie before start={offset:g}; lower it"
+        )
+    if not watched:
+        return trace
+    return replace(trace, before=intervals.replay(watched, seconds, offset - watched * seconds))

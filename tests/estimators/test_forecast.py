@@ -1,0 +1,105 @@
+"""The forecast: calibrated on phones, harmless where there is nothing to forecast, small."""
+
+import numpy as np
+import pytest
+
+from fedparity import AVAILABILITY, ConfigError, Coordinator, Intermittent, RollCall, Trace, frontier, run
+from fedparity.estimators import Forecast, Oracle, RunningMean
+from fedparity.metrics import gini
+
+
+def predictions(estimator, trace, rounds, horizon):
+    """Predicted and true rounds online within `horizon`, of everybody online at each of `rounds`."""
+    state, matrix = estimator.init(trace.num_clients), trace.matrix()
+    said, true = [], []
+    for t in range(max(rounds) + 1):
+        online = trace.online(t)
+        state = estimator.observe(state, online)
+        if t in rounds:
+            said.append(estimator.remaining(state, online, horizon))
+            true.append(matrix[t + 1 : t + 1 + horizon, online].sum(0))
+    return np.concatenate(said), np.concatenate(true)
+
+
+@pytest.mark.parametrize("horizon", [4, 48, 192])
+def test_calibrated_on_phones(horizon):
+    """After three days: the mean over all is within 12 %, and so is that of each third by size of the forecast."""
+    trace = AVAILABILITY.build("phones").draw(1500, 400, 11)
+    said, true = predictions(Forecast(), trace, range(144, 200, 7), horizon)
+    assert said.mean() == pytest.approx(true.mean(), rel=0.12)
+    for part in np.array_split(np.argsort(said, kind="stable"), 3):
+        assert said[part].mean() == pytest.approx(true[part].mean(), rel=0.25)
+
+
+def test_better_than_the_running_mean_on_phones():
+    trace = AVAILABILITY.build("phones").draw(1500, 300, 5)
+    for horizon in (4, 24, 96):
+        errors = {}
+        for estimator in (Forecast(), RunningMean()):
+            said, true = predictions(estimator, trace, range(96, 200, 9), horizon)
+            errors[type(estimator)] = float(((said - true) ** 2).mean())
+        assert errors[Forecast] < errors[RunningMean]
+
+
+def test_learns_that_there_is_nothing_to_learn():
+    """Independent rounds: no persistence, a flat day, and the rates themselves."""
+    trace = AVAILABILITY.build("bernoulli").draw(400, 300, 3)
+    forecast = Forecast()
+    state = forecast.init(400)
+    for t in range(300):
+        state = forecast.observe(state, trace.online(t))
+    assert forecast._persistence(state) < 0.02
+    assert forecast._rhythm(state) == pytest.approx(np.ones(8), abs=0.06)
+    everyone = np.arange(400)
+    assert np.abs(forecast.estimate(state, everyone) - trace.rates()).max() < 0.05
+    assert forecast.remaining(state, everyone, 100) == pytest.approx(forecast.estimate(state, everyone) * 100, rel=0.15)
+
+
+def test_learns_persistence_of_a_markov_chain():
+    trace = AVAILABILITY.build("markov:nu=.8,low=.1,high=.6").draw(500, 400, 1)
+    forecast = Forecast()
+    state = forecast.init(500)
+    for t in range(400):
+        state = forecast.observe(state, trace.online(t))
+    assert forecast._persistence(state) == pytest.approx(0.8, abs=0.05)
+
+
+def test_learns_the_rhythm_of_the_day():
+    online = [np.arange(50) if t % 48 < 12 else np.arange(5) for t in range(48 * 6)]
+    forecast, trace = Forecast(), Trace.from_rounds(100, online)
+    state = forecast.init(100)
+    for t in range(48 * 5 + 11):
+        state = forecast.observe(state, trace.online(t))
+    often = forecast.remaining(state, np.array([0, 20]), 36)
+    assert often[0] > 0.5 * 36  # always there; half of the forecast is the population's day
+    assert often[1] < 0.35 * 36  # only in the first quarter of the day, which has just passed
+
+
+def test_costs_24_bytes_a_client():
+    state = Forecast().init(10_000)
+    assert (state.online.nbytes + state.last.nbytes + state.day.nbytes) / 10_000 == 24
+
+
+def test_counts_of_a_day_part_do_not_overflow():
+    forecast = Forecast(period=1, bins=1)
+    state = forecast.init(1)
+    state.day[:] = np.iinfo(np.uint16).max
+    state = forecast.observe(state, np.array([0]))
+    assert state.day[0, 0] == np.iinfo(np.uint16).max
+
+
+def test_oracle_knows_and_nobody_does_better_with_less():
+    trace = AVAILABILITY.build("paper_like").draw(100, 100, 2)
+    said, true = predictions(Oracle(trace), trace, range(100), 100)
+    assert np.array_equal(said, true)
+    shares = {}
+    for name, estimator in (("oracle", Oracle(trace)), ("mean", RunningMean())):
+        coordinator = Coordinator(5, estimator=estimator)
+        shares[name] = gini(run(coordinator, Intermittent(RollCall(100), trace), 100, num_clients=100).ledger.selected)
+    assert gini(frontier(trace, 5).counts) <= shares["oracle"] <= shares["mean"]
+
+
+@pytest.mark.parametrize(("field", "value"), [("period", 0), ("bins", 0), ("bins", 99), ("shrink", 0.0)])
+def test_bad_parameters_are_refused(field, value):
+    with pytest.raises(ConfigError, match=field):
+        Forecast(**{field: value})
