@@ -115,7 +115,7 @@ def compiling() -> dict[str, Any]:
     module = MODELS.build("logistic").build((784,), 10)
     task = TorchTask(module, samples, Training(epochs=1, batch=32, rate=0.05))
     first = task.init(stream(0, "init"))
-    jobs = [Job(0, 0, k, first, first, wants=frozenset()) for k in range(100)]
+    jobs = [Job(0, 0, k, first, first, report_fields=frozenset()) for k in range(100)]
     batched, compiled = Batched(task), Batched(task, compiled=True)
 
     def seconds(train_all: Callable[[], object]) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 from alone import PARTS, measure
 from harness import Timing, race
 
-from fedparity import SCHEDULERS, Coordinator, RollCall, Trace, frontier, stream
+from fedparity import SCHEDULERS, Coordinator, NoTraining, Trace, frontier, stream
 from fedparity.core.journal import to_json
 from fedparity.store import Store
 
@@ -32,7 +32,7 @@ SCHEDULED = ("parity", "uniform", "inverse", "reactive", "least_served", "parity
 def rounds_of(name: str, clients: int, cohort: int, online: list[np.ndarray]) -> Callable[[], object]:
     """One whole round of bookkeeping a call: estimator, selection, reports, ledger."""
     coordinator = Coordinator(cohort, scheduler=SCHEDULERS.build(name))
-    state, engine = coordinator.init(clients), RollCall(clients)
+    state, engine = coordinator.init(clients), NoTraining(clients)
 
     def once() -> object:
         nonlocal state
@@ -75,7 +75,7 @@ def limits(clients: int, rounds: int, cohort: int, repeats: int) -> list[Timing]
 def commits(clients: int, numbers: int, cohort: int, share: float, repeats: int) -> list[Timing]:
     """One committed round of the run store, next to writing and syncing as many bytes as the model has."""
     folder = Path(tempfile.mkdtemp(prefix="fedparity-bench-"))
-    coordinator, engine, rng = Coordinator(cohort), RollCall(clients), stream(0, "bench")
+    coordinator, engine, rng = Coordinator(cohort), NoTraining(clients), stream(0, "bench")
     state = coordinator.init(clients, np.zeros(numbers))
     online = [np.flatnonzero(rng.random(clients) < share) for _ in range(4)]
     data = rng.bytes(max(1, numbers * 8))

@@ -13,7 +13,7 @@ from fedparity.core.loop import run, run_side_by_side
 from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
 from fedparity.core.types import ClientReport, Cohort, Evals, RoundPlan, RoundRecord, RoundView, Rows
-from fedparity.engines import InProcess, Intermittent, RollCall
+from fedparity.engines import InProcess, Intermittent, NoTraining
 from fedparity.estimators import ESTIMATORS
 from fedparity.experiment import Gains, MetricsLog, Schedule, Setting, schedule
 from fedparity.metrics import METRICS, ClientFrame, Frontier, fractional_frontier, frontier, weighted_frontier
@@ -48,8 +48,8 @@ __all__ = [
     "Journal",
     "Ledger",
     "MetricsLog",
+    "NoTraining",
     "OutputError",
-    "RollCall",
     "RoundError",
     "RoundPlan",
     "RoundRecord",

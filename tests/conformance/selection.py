@@ -4,7 +4,7 @@ import numpy as np
 
 from fedparity import SCHEDULERS, ClientReport, Ledger, stream
 from fedparity.core.protocols import Feedback, Learner
-from fedparity.core.types import RoundRecord, RoundView, StandIn
+from fedparity.core.types import RoundRecord, RoundView, SurrogateCredit
 from fedparity.schedulers import Fixed
 
 VARIANTS = [
@@ -56,7 +56,7 @@ def record(ledger, t, online, chosen, rng):
     ledger.record(
         RoundRecord(
             t, online, chosen, np.ones(len(chosen)), "unknown", 0, chosen, gain, gain, (), False,
-            chosen, chosen * 0, empty, StandIn(), "",
+            chosen, chosen * 0, empty, SurrogateCredit(), "",
         )
     )  # fmt: skip
 

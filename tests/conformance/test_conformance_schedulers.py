@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selection import LABELS, VARIANTS, N, a_view, build, warm
 
-from fedparity import SCHEDULERS, Coordinator, InProcess, Intermittent, RollCall, Trace, run, run_side_by_side, stream
+from fedparity import SCHEDULERS, Coordinator, InProcess, Intermittent, NoTraining, Trace, run, run_side_by_side, stream
 from fedparity.tasks import Quadratic
 
 DISTINCT_SIZE = [v for v in VARIANTS if v not in ("population", "inverse:replace=true", "fixed") and "quota" not in v]
@@ -107,7 +107,7 @@ def test_rollcall_and_training_give_the_same_selections():
     trace = Trace.from_matrix(stream(5, "t").random((20, N)) < np.linspace(0.1, 0.9, N))
     for name in ("parity", "inverse", "reactive", "uniform", "least_served", "round_robin", "deficit", "refl", "f3ast"):
         coordinator = Coordinator(3, seed=1, scheduler=SCHEDULERS.build(name))
-        roll = run(coordinator, Intermittent(RollCall(N), trace), 20, num_clients=N)
+        roll = run(coordinator, Intermittent(NoTraining(N), trace), 20, num_clients=N)
         task = Intermittent(InProcess(Quadratic.random(N)), trace)
         real = run(coordinator, task, 20, num_clients=N, params=np.zeros(4))
         assert np.array_equal(roll.ledger.selected, real.ledger.selected)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedparity import InputError, Journal, Ledger
 from fedparity.core import journal as journal_module
 from fedparity.core.journal import GENESIS, from_json, to_json
-from fedparity.core.types import RoundRecord, StandIn
+from fedparity.core.types import RoundRecord, SurrogateCredit
 
 REAL = st.floats(allow_nan=False, allow_infinity=False)
 IDS = st.lists(st.integers(0, 2**40), max_size=4, unique=True).map(lambda x: np.array(sorted(x), dtype=np.int64))
@@ -41,7 +41,7 @@ def records(draw):
         row_clients=ids["row_clients"],
         row_ages=ids["row_clients"] % 7,
         row_weights=draw(floats(REAL, len(ids["row_clients"]))),
-        surrogate=StandIn(
+        surrogate=SurrogateCredit(
             ids["stand_in"], draw(floats(REAL, len(ids["stand_in"]))), draw(REAL), draw(st.floats(allow_infinity=False))
         ),
         model_sha256=draw(st.text("0123456789abcdef", min_size=64, max_size=64)),
@@ -53,7 +53,7 @@ def flat(record):
     out = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, StandIn):
+        if isinstance(value, SurrogateCredit):
             out |= {f"{field.name}.{k}": v for k, v in flat(value).items()}
         elif isinstance(value, np.ndarray):
             out[field.name] = (value.dtype.str, np.where(value != value, np.nan, value).tobytes())  # noqa: PLR0124
@@ -87,7 +87,7 @@ A_RECORD = RoundRecord(
     row_clients=np.array([0]),
     row_ages=np.array([0]),
     row_weights=np.array([1.0]),
-    surrogate=StandIn(np.array([1]), np.array([0.5]), 0.5, 0.125),
+    surrogate=SurrogateCredit(np.array([1]), np.array([0.5]), 0.5, 0.125),
     model_sha256="ab" * 32,
 )
 CHANGES = {
@@ -105,7 +105,7 @@ CHANGES = {
     "row_clients": np.array([1]),
     "row_ages": np.array([1]),
     "row_weights": np.array([-1.0]),
-    "surrogate": StandIn(np.array([1]), np.array([0.5]), 0.5, np.nan),
+    "surrogate": SurrogateCredit(np.array([1]), np.array([0.5]), 0.5, np.nan),
     "model_sha256": "ac" * 32,
 }
 

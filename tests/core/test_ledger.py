@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedparity import SCHEDULERS, Coordinator, InProcess, Intermittent, Journal, Ledger, Trace, run
 from fedparity.core.ledger import NEVER
-from fedparity.core.types import NO_FLOATS, NO_IDS, RoundRecord, StandIn
+from fedparity.core.types import NO_FLOATS, NO_IDS, RoundRecord, SurrogateCredit
 from fedparity.surrogates import UtilitySurrogate
 from fedparity.tasks import Quadratic
 from fedparity.utility import AccuracyGain, GlobalLossDrop, LossDrop
@@ -31,7 +31,7 @@ def a_record(t, available, selected, credit, *, failed=(), stand_in=None):
         row_clients=NO_IDS,
         row_ages=NO_IDS,
         row_weights=NO_FLOATS,
-        surrogate=stand_in or StandIn(),
+        surrogate=stand_in or SurrogateCredit(),
         model_sha256="",
     )
 
@@ -39,9 +39,14 @@ def a_record(t, available, selected, credit, *, failed=(), stand_in=None):
 HISTORY = [
     a_record(0, [0, 1, 2], [0, 1], {0: (2.0, 1.0), 1: (0.5, 3.0)}),
     a_record(
-        1, [0, 2], [0, 2], {0: (1.0, 0.25)}, failed=((2, "gone"),), stand_in=StandIn(np.array([1]), np.array([0.125]))
+        1,
+        [0, 2],
+        [0, 2],
+        {0: (1.0, 0.25)},
+        failed=((2, "gone"),),
+        stand_in=SurrogateCredit(np.array([1]), np.array([0.125])),
     ),
-    a_record(2, [], [], {}, stand_in=StandIn(np.array([0, 1]), np.array([0.5, 0.0625]))),
+    a_record(2, [], [], {}, stand_in=SurrogateCredit(np.array([0, 1]), np.array([0.5, 0.0625]))),
     a_record(3, [2], [2], {2: (0.0, np.nan)}),
 ]
 

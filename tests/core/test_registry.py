@@ -10,7 +10,7 @@ import pytest
 
 from fedparity.core.checks import between
 from fedparity.core.errors import ConfigError
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Bird:
         between("weight", self.weight, 0, 9)
 
 
-BIRDS: Table[Bird] = Table("bird", {"bird": Bird, "moa": functools.partial(Bird, wings=0)})
+BIRDS: Registry[Bird] = Registry("bird", {"bird": Bird, "moa": functools.partial(Bird, wings=0)})
 
 
 @pytest.mark.parametrize(

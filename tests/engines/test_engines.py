@@ -11,7 +11,7 @@ from fedparity import (
     Coordinator,
     InProcess,
     Intermittent,
-    RollCall,
+    NoTraining,
     RoundPlan,
     Trace,
 )
@@ -37,14 +37,14 @@ class TestIntermittent:
     )
 
     def engine(self):
-        return Intermittent(RollCall(4), self.trace)
+        return Intermittent(NoTraining(4), self.trace)
 
     def test_only_who_is_online_is_available(self):
         assert self.engine().available(0).tolist() == [0, 1, 3]
         assert self.engine().available(1).tolist() == [2]
 
     def test_the_engine_below_has_a_say(self):
-        assert Intermittent(RollCall(2), self.trace).available(0).tolist() == [0, 1]
+        assert Intermittent(NoTraining(2), self.trace).available(0).tolist() == [0, 1]
 
     def test_who_leaves_sends_a_failure_signal(self):
         found = by_client(self.engine().train(a_plan([0, 1, 3])))
@@ -55,10 +55,10 @@ class TestIntermittent:
     def test_the_engine_below_is_asked_only_for_those_who_stay(self):
         asked = []
 
-        class Spy(RollCall):
+        class Spy(NoTraining):
             def train(self, plan):
                 asked.append(plan.cohort)
-                return RollCall.train(self, plan)
+                return NoTraining.train(self, plan)
 
         list(Intermittent(Spy(4), self.trace).train(a_plan([0, 1, 3])))
         assert asked[0].clients.tolist() == [0, 3]
@@ -90,17 +90,17 @@ class TestIntermittent:
 
 class TestRollCall:
     def test_without_gains_nothing_is_worth_anything(self):
-        found = by_client(RollCall(3).train(a_plan([0, 2])))
+        found = by_client(NoTraining(3).train(a_plan([0, 2])))
         assert sorted(found) == [0, 2]
         assert np.isnan(found[0].loss_before)
         assert found[0].delta.tolist() == [0, 0]
 
     def test_gains_without_noise_are_the_means(self):
-        found = by_client(RollCall(3, np.array([1.0, 2.0, 4.0])).train(a_plan([0, 2])))
+        found = by_client(NoTraining(3, np.array([1.0, 2.0, 4.0])).train(a_plan([0, 2])))
         assert {k: r.loss_before - r.loss_after for k, r in found.items()} == {0: 1, 2: 4}
 
     def test_a_gain_depends_on_round_and_client_and_not_on_who_else_is_asked(self):
-        engine = RollCall(5, np.ones(5), noise=0.3)
+        engine = NoTraining(5, np.ones(5), noise=0.3)
         alone = by_client(engine.train(a_plan([3])))[3].loss_before
         assert by_client(engine.train(a_plan([0, 3, 4])))[3].loss_before == alone
         assert by_client(engine.train(a_plan([3], round=1)))[3].loss_before != alone
@@ -108,15 +108,15 @@ class TestRollCall:
 
     def test_noisy_gains_have_the_given_mean_and_never_fall_below_nothing(self):
         n = 20_000
-        engine = RollCall(n, np.full(n, 2.0), noise=0.3)
+        engine = NoTraining(n, np.full(n, 2.0), noise=0.3)
         gains = np.array([r.loss_before for r in engine.train(a_plan(range(n)))])
         assert gains.mean() == pytest.approx(2, abs=0.02)
         assert gains.std() == pytest.approx(0.6, abs=0.02)
-        wild = np.array([r.loss_before for r in RollCall(n, np.full(n, 2.0), noise=3).train(a_plan(range(n)))])
+        wild = np.array([r.loss_before for r in NoTraining(n, np.full(n, 2.0), noise=3).train(a_plan(range(n)))])
         assert wild.min() == 0
 
     def test_there_is_no_model_to_evaluate(self):
-        assert np.isnan(RollCall(3).evaluate(np.zeros(0), np.arange(3)).loss).all()
+        assert np.isnan(NoTraining(3).evaluate(np.zeros(0), np.arange(3)).loss).all()
 
 
 class TestInProcess:

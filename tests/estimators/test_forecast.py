@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedparity import AVAILABILITY, ConfigError, Coordinator, Intermittent, RollCall, Trace, frontier, run
+from fedparity import AVAILABILITY, ConfigError, Coordinator, Intermittent, NoTraining, Trace, frontier, run
 from fedparity.estimators import Forecast, Oracle, RunningMean
 from fedparity.metrics import gini
 
@@ -95,7 +95,9 @@ def test_oracle_knows_and_nobody_does_better_with_less():
     shares = {}
     for name, estimator in (("oracle", Oracle(trace)), ("mean", RunningMean())):
         coordinator = Coordinator(5, estimator=estimator)
-        shares[name] = gini(run(coordinator, Intermittent(RollCall(100), trace), 100, num_clients=100).ledger.selected)
+        shares[name] = gini(
+            run(coordinator, Intermittent(NoTraining(100), trace), 100, num_clients=100).ledger.selected
+        )
     assert gini(frontier(trace, 5).counts) <= shares["oracle"] <= shares["mean"]
 
 

@@ -160,8 +160,8 @@ def test_the_paper_s_methods_are_what_the_reading_says():
     assert (paper.weighting, paper.surrogate, paper.mixing) == (Mean(), UtilitySurrogate(), 1.0)
     assert authors.scheduler == Reactive(missed="since_selected", draw="top", lam=0.5)
     assert (authors.weighting, authors.surrogate, authors.mixing) == (Mean(), NoSurrogate(), 0.5)
-    assert type(paper.availability).__name__ == type(authors.availability).__name__ == "RunningMean"
-    assert type(parity.availability).__name__ == "Forecast"
+    assert type(paper.estimator_in_use).__name__ == type(authors.estimator_in_use).__name__ == "RunningMean"
+    assert type(parity.estimator_in_use).__name__ == "Forecast"
     assert (parity.surrogate.eta0, parity.surrogate.lam, parity.surrogate.g) == (1.0, 0.5, "gain")
 
 

@@ -17,8 +17,8 @@ from fedparity import (
     InProcess,
     Intermittent,
     MetricsLog,
+    NoTraining,
     OutputError,
-    RollCall,
     Setting,
     Trace,
     frontier,
@@ -41,7 +41,7 @@ def a_setting(**changes):
 
 def by_labels(name):
     """Whether a scheduler needs to know which labels clients hold, which nobody does without data."""
-    return "labels" in getattr(SCHEDULERS.build(name), "needs", ())
+    return "labels" in getattr(SCHEDULERS.build(name), "requires", ())
 
 
 def timeless(result):
@@ -213,7 +213,7 @@ def test_the_log_has_the_columns_of_the_paper():
     )
 
 
-class Scored(RollCall):
+class Scored(NoTraining):
     """Accuracies 1/4 and 3/4."""
 
     def evaluate(self, params, clients, measure="both"):
@@ -268,7 +268,7 @@ def test_a_log_without_accuracies_leaves_them_empty(tmp_path):
 
 def test_a_round_in_which_nobody_was_ever_there_has_a_row():
     log = MetricsLog(1)
-    engine = Intermittent(RollCall(2), Trace.from_matrix([[0, 0]]))
+    engine = Intermittent(NoTraining(2), Trace.from_matrix([[0, 0]]))
     run(Coordinator(1), engine, 1, num_clients=2, observers=[log])
     row = dict(zip(COLUMNS, log.rows[0], strict=True))
     assert (row["available"], row["selected"], row["gini"]) == (0, 0, 0)
@@ -277,7 +277,7 @@ def test_a_round_in_which_nobody_was_ever_there_has_a_row():
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     log = MetricsLog(1)
-    run(Coordinator(1), RollCall(2), 1, num_clients=2, observers=[log])
+    run(Coordinator(1), NoTraining(2), 1, num_clients=2, observers=[log])
     (tmp_path / "file").write_text("in the way")
     for place in (tmp_path / "missing" / "metrics_log.csv", tmp_path / "file" / "metrics_log.csv"):
         with pytest.raises(OutputError, match=f"{place}: cannot be written"):

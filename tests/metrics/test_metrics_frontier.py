@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedparity import AVAILABILITY, SCHEDULERS, ConfigError, Coordinator, Intermittent, RollCall, Trace, run, stream
+from fedparity import AVAILABILITY, SCHEDULERS, ConfigError, Coordinator, Intermittent, NoTraining, Trace, run, stream
 from fedparity.metrics import cv, fractional_frontier, frontier, gini, max_minus_min, selection_gap, weighted_frontier
 from fedparity.schedulers import Fixed
 
@@ -104,10 +104,10 @@ def test_no_scheduler_goes_below_it_and_its_witness_can_be_replayed(availability
     best = frontier(trace, 6)
     for name in ("uniform", "inverse", "reactive", "parity", "least_served", "round_robin"):
         coordinator = Coordinator(6, scheduler=SCHEDULERS.build(name))
-        counts = run(coordinator, Intermittent(RollCall(60), trace), 60, num_clients=60).ledger.selected
+        counts = run(coordinator, Intermittent(NoTraining(60), trace), 60, num_clients=60).ledger.selected
         assert majorised_by_all(best.counts, counts[None, :])
     oracle = Coordinator(6, scheduler=Fixed(best.schedule))
-    replayed = run(oracle, Intermittent(RollCall(60), trace), 60, num_clients=60).ledger.selected
+    replayed = run(oracle, Intermittent(NoTraining(60), trace), 60, num_clients=60).ledger.selected
     assert np.array_equal(replayed, best.counts)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedparity.core.errors import ConfigError
-from fedparity.core.types import NO_FLOATS, NO_IDS, RoundRecord, StandIn
+from fedparity.core.types import NO_FLOATS, NO_IDS, RoundRecord, SurrogateCredit
 from fedparity.metrics import gini, hoover
 from fedparity.metrics.participation import (
     coverage,
@@ -45,7 +45,7 @@ def record(round, weights, clients=None):
         row_clients=ids,
         row_ages=np.zeros(len(ids), dtype=np.int64),
         row_weights=np.array(weights, dtype=np.float64),
-        surrogate=StandIn(),
+        surrogate=SurrogateCredit(),
         model_sha256="",
     )
 

@@ -10,7 +10,7 @@ from fedparity import (
     Coordinator,
     Intermittent,
     Ledger,
-    RollCall,
+    NoTraining,
     Trace,
     run,
     stream,
@@ -30,7 +30,7 @@ def selections(name, matrix, cohort, seed=0):
     trace = Trace.from_matrix(matrix)
     coordinator = Coordinator(cohort, seed=seed, scheduler=SCHEDULERS.build(name))
     n = trace.num_clients
-    return run(coordinator, Intermittent(RollCall(n), trace), trace.num_rounds, num_clients=n).ledger.selected
+    return run(coordinator, Intermittent(NoTraining(n), trace), trace.num_rounds, num_clients=n).ledger.selected
 
 
 def test_water_filling_caps_at_one_and_sums_to_the_cohort():
@@ -157,7 +157,7 @@ def test_parity_ratio_bounds_what_a_report_can_do():
     counts = {}
     for name in ("parity:target=utility,ratio=1.21", "parity:target=utility"):
         coordinator = Coordinator(4, scheduler=SCHEDULERS.build(name))
-        counts[name] = run(coordinator, Intermittent(RollCall(20, gains), trace), 400, num_clients=20).ledger.selected
+        counts[name] = run(coordinator, Intermittent(NoTraining(20, gains), trace), 400, num_clients=20).ledger.selected
     fair = 400 * 4 / 20
     assert counts["parity:target=utility,ratio=1.21"][0] <= 1.1 * fair + 2
     assert counts["parity:target=utility"][0] > 2 * fair
@@ -174,7 +174,7 @@ def test_parity_quota_holds_in_every_window():
             chosen[record.round, record.selected] = 1
 
     coordinator = Coordinator(2, scheduler=SCHEDULERS.build("parity:quota=1.5,window=20"))
-    run(coordinator, Intermittent(RollCall(10), trace), 120, num_clients=10, observers=[Watch()])
+    run(coordinator, Intermittent(NoTraining(10), trace), 120, num_clients=10, observers=[Watch()])
     windows = np.array([chosen[i : i + 20].sum(0).max() for i in range(101)])
     assert windows.max() == 6  # 1.5 x the fair share of 2 * 20 / 10
     assert chosen.sum() < np.minimum(matrix.sum(1), 2).sum()

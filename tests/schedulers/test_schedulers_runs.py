@@ -18,7 +18,7 @@ from fedparity import (
     Intermittent,
     Journal,
     Ledger,
-    RollCall,
+    NoTraining,
     Trace,
     run,
     run_side_by_side,
@@ -86,11 +86,11 @@ def test_a_roll_call_knows_no_losses_and_no_labels(name):
     """Losses that are NaN are losses not known: nothing breaks; labels that are missing are said to be missing."""
     trace = AVAILABILITY.build("bernoulli").draw(N, 12, 0)
     coordinator = Coordinator(3, scheduler=SCHEDULERS.build(name))
-    if "labels" in getattr(coordinator.scheduler, "needs", ()):
+    if "labels" in getattr(coordinator.scheduler, "requires", ()):
         with pytest.raises(ConfigError, match="give Coordinator `labels`"):
-            run(coordinator, Intermittent(RollCall(N), trace), 12, num_clients=N)
+            run(coordinator, Intermittent(NoTraining(N), trace), 12, num_clients=N)
         return
-    ledger = run(coordinator, Intermittent(RollCall(N), trace), 12, num_clients=N).ledger
+    ledger = run(coordinator, Intermittent(NoTraining(N), trace), 12, num_clients=N).ledger
     # A thin round leaves slots empty, as does a quota and a draw from everybody.
     assert ledger.selected.sum() > 12 or name == "population"
 
@@ -233,7 +233,7 @@ def test_both_debts_of_the_authors_choose_alike_and_the_third_does_not():
     def chosen(due):
         coordinator = Coordinator(3, scheduler=SCHEDULERS.build(f"deficit:due={due}"))
         trace = Trace.from_matrix(online)
-        return run(coordinator, Intermittent(RollCall(N), trace), 60, num_clients=N).ledger.selected.tolist()
+        return run(coordinator, Intermittent(NoTraining(N), trace), 60, num_clients=N).ledger.selected.tolist()
 
     assert chosen("share") == chosen("missed")
     assert chosen("share") != chosen("opportunity")

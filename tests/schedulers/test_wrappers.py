@@ -14,7 +14,7 @@ from fedparity import (
     Intermittent,
     Journal,
     Ledger,
-    RollCall,
+    NoTraining,
     Trace,
     run,
     stream,
@@ -87,11 +87,11 @@ def test_only_schedulers_can_be_wrapped():
 
 def test_what_the_inner_scheduler_asks_for_is_passed_on():
     deep = SCHEDULERS.build("with_quota:inner=with_floor:inner=oort")
-    assert Coordinator(3, scheduler=deep).wants >= {"loss_rms"}
+    assert Coordinator(3, scheduler=deep).report_fields >= {"loss_rms"}
     assert SCHEDULERS.build("with_floor:inner=parity").forecasts
     assert not SCHEDULERS.build("with_floor:inner=uniform").forecasts
-    assert SCHEDULERS.build("with_quota:inner=power_of_choice").needs == ("losses",)
-    assert SCHEDULERS.build("with_label_coverage:inner=fedgs").needs == ("labels",)
+    assert SCHEDULERS.build("with_quota:inner=power_of_choice").requires == ("losses",)
+    assert SCHEDULERS.build("with_label_coverage:inner=fedgs").requires == ("labels",)
     coordinator = Coordinator(3, scheduler=deep)
     trace = AVAILABILITY.build("always").draw(N, 8, 0)
     state = run(coordinator, Intermittent(InProcess(Quadratic.random(N)), trace), 8, num_clients=N, params=np.zeros(4))
@@ -113,7 +113,7 @@ def asked(scheduler, matrix, cohort):
     coordinator = Coordinator(cohort, scheduler=SCHEDULERS.build(scheduler))
     run(
         coordinator,
-        Intermittent(RollCall(matrix.shape[1]), trace),
+        Intermittent(NoTraining(matrix.shape[1]), trace),
         len(matrix),
         num_clients=matrix.shape[1],
         observers=[watch],
@@ -163,7 +163,7 @@ def test_labels_are_covered_if_they_can_be():
             assert len(record.selected) == 5
 
     coordinator = Coordinator(5, scheduler=WithLabelCoverage(), labels=labels)
-    run(coordinator, Intermittent(RollCall(6), trace), 30, num_clients=6, observers=[Covered()])
+    run(coordinator, Intermittent(NoTraining(6), trace), 30, num_clients=6, observers=[Covered()])
 
 
 @settings(max_examples=60)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fedparity import ClientReport, Coordinator
 from fedparity.core.errors import ConfigError
 from fedparity.servers import SERVERS, Adaptive, Sgd
-from fedparity.servers.rate_schedules import SCHEDULES, Scaled, schedule_of
+from fedparity.servers.rate_schedules import RATE_SCHEDULES, Scaled, rate_schedule_of
 from fedparity.store.tree import classes_in, flatten, rebuild
 
 
@@ -70,15 +70,15 @@ def test_a_step_keeps_the_type_leaves_its_input_and_can_be_taken_again(name, upd
     ],
 )
 def test_schedules_by_hand(text, at, expected):
-    assert SCHEDULES.build(text).scale(at) == pytest.approx(expected)
-    assert schedule_of(text.replace(",", ";")).scale(at) == pytest.approx(expected)
-    assert Scaled(SCHEDULES.build(text), 3).scale(at) == pytest.approx(3 * expected)
+    assert RATE_SCHEDULES.build(text).scale(at) == pytest.approx(expected)
+    assert rate_schedule_of(text.replace(",", ";")).scale(at) == pytest.approx(expected)
+    assert Scaled(RATE_SCHEDULES.build(text), 3).scale(at) == pytest.approx(3 * expected)
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("name", RATE_SCHEDULES)
 @given(t=st.integers(0, 10**7))
 def test_schedules_start_at_one_and_stay_above_zero(name, t):
-    schedule = SCHEDULES.build(name)
+    schedule = RATE_SCHEDULES.build(name)
     assert schedule.scale(0) == pytest.approx(1)
     assert 0 <= schedule.scale(t) <= 1
 

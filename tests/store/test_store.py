@@ -12,12 +12,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stored_runs import contents, expected, outcome, run_into, same, sha256, spec_of, stop_after
 
 from fedparity.core.errors import ConfigError, InputError, OutputError
 from fedparity.experiment.results import FILES, open_store
@@ -25,6 +25,7 @@ from fedparity.experiment.runner import Watch, load_results, run_spec, state_cla
 from fedparity.store import DamagedError, Store, verify
 from fedparity.store import store as store_module
 from fedparity.store.tree import class_name
+from stored_runs import contents, expected, outcome, run_into, same, sha256, spec_of, stop_after
 
 
 @dataclass
@@ -544,7 +545,7 @@ with open_store(sys.argv[1], spec, resume=True) as store:
 
 
 def test_sigkill_leaves_a_run_that_can_be_resumed(tmp_path):
-    here = os.path.dirname(__file__)  # noqa: PTH120
+    here = str(Path(__file__).parents[1])
     child = subprocess.Popen(
         [sys.executable, "-c", RUN, str(tmp_path / "run"), here], stdout=subprocess.PIPE, text=True
     )

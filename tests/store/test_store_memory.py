@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from stored_runs import same
 
 from fedparity import SCHEDULERS, SURROGATES, WEIGHTINGS, Coordinator, InProcess, Intermittent, Journal, Trace, run
 from fedparity.core.journal import to_json
@@ -13,6 +12,7 @@ from fedparity.store import store as store_module
 from fedparity.store.erase import _without
 from fedparity.store.tree import classes_in
 from fedparity.tasks import Quadratic
+from stored_runs import same
 
 CLIENTS, ROUNDS = 6, 14
 COMBOS = [
@@ -69,7 +69,7 @@ def test_resuming_equals_never_having_stopped(tmp_path, files_for_all, surrogate
     with Store.open(tmp_path) as store:
         Keeper(store).go_on(method, method.init(CLIENTS, np.zeros(4)), stop)
     with Store.open(tmp_path) as store:
-        fresh = method_of(surrogate, weighting, local)  # another process has another shelf
+        fresh = method_of(surrogate, weighting, local)  # another process has another spill
         state = Keeper(store).go_on(fresh, store.load(0, "m", classes), ROUNDS)
         assert same(state, whole)
         lines = [c.line for c in store.rounds(0, "m")]

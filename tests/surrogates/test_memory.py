@@ -24,7 +24,7 @@ from fedparity import (
     run,
 )
 from fedparity.core.rows import combine, gram, let_go, mapping_of
-from fedparity.core.spill import Shelf, as_float32
+from fedparity.core.spill import SpillFile, as_float32
 from fedparity.core.types import Prototypes
 from fedparity.local.rules import LOCALS
 from fedparity.metrics.participation import influence
@@ -228,7 +228,7 @@ def test_a_prototype_row_is_a_step_of_the_head_alone():
     slopes = [(loss(head + h) - loss(head - h)) / 2e-6 for h in np.eye(len(head)) * 1e-6]
     assert row[first:-tail] == pytest.approx(-0.5 * np.array(slopes), abs=1e-8)
     assert loss(head + row[first:-tail]) < loss(head)
-    assert rule.wants == ("prototypes",)
+    assert rule.report_fields == ("prototypes",)
 
 
 def test_prototypes_and_the_model_must_fit():
@@ -292,16 +292,16 @@ def test_what_is_kept_is_float32_and_read_only():
 
 
 def test_a_shelf_keeps_vectors_apart_and_uses_places_again():
-    shelf, rng = Shelf(), np.random.default_rng(0)
+    spill, rng = SpillFile(), np.random.default_rng(0)
     given = rng.normal(size=(200, 1000)).astype(np.float32)
     kept = {}
     for round_ in range(20):
         for k in rng.integers(0, 50, 10).tolist():
-            kept[k] = (shelf.put(given[(k + round_) % 200]), (k + round_) % 200)
+            kept[k] = (spill.put(given[(k + round_) % 200]), (k + round_) % 200)
     assert all(vector.tobytes() == given[n].tobytes() for vector, n in kept.values())
     assert all(mapping_of(vector) is not None for vector, _ in kept.values())
     live = len(kept)
-    places = shelf._free[4000]
+    places = spill._free[4000]
     made = live + len(places)
     assert made <= 8 + 16 + 32 + 64
     part = next(iter(kept.values()))[0][10:20]  # a window on a vector keeps its place
@@ -314,32 +314,32 @@ def test_a_shelf_keeps_vectors_apart_and_uses_places_again():
 
 
 def test_vectors_beyond_the_limit_go_to_files_and_shared_ones_once():
-    shelf, shared = Shelf(), np.ones(100)
+    spill, shared = SpillFile(), np.ones(100)
     kept = {k: np.full(100, float(k)) for k in range(4)} | {9: shared, 8: shared}
-    shelf.settle(kept, ram=1600)
+    spill.settle(kept, ram=1600)
     assert [k for k, v in kept.items() if mapping_of(v) is None] == [0, 1]
     assert kept[9] is kept[8]
     assert all((kept[k] == k).all() for k in range(4))
-    assert len(shelf._free[800]) == 8 - 3
+    assert len(spill._free[800]) == 8 - 3
     with pytest.raises(ValueError, match="read-only"):
         kept[3][0] = 0
 
 
 def test_a_shelf_can_be_copied_and_outlived():
-    shelf = Shelf()
-    kept = shelf.put(np.arange(10.0))
-    assert copy.deepcopy(shelf)._free == {}
+    spill = SpillFile()
+    kept = spill.put(np.arange(10.0))
+    assert copy.deepcopy(spill)._free == {}
     assert not copy.deepcopy(kept).base
-    del shelf
+    del spill
     gc.collect()
     assert kept.sum() == 45
-    assert Shelf().put(np.empty(0)).shape == (0,)
+    assert SpillFile().put(np.empty(0)).shape == (0,)
 
 
 def test_letting_go_loses_nothing():
-    shelf = Shelf()
+    spill = SpillFile()
     matrix = np.random.default_rng(0).normal(size=(5, 70_001)).astype(np.float32)
-    mapped = [shelf.put(row) for row in matrix]
+    mapped = [spill.put(row) for row in matrix]
     weights = np.array([1.0, -2.0, 0.0, 0.5, 3.0])
     assert combine(weights, mapped, 70_001).tobytes() == combine(weights, matrix, 70_001).tobytes()
     assert gram(mapped).tobytes() == gram(matrix).tobytes()
@@ -353,12 +353,12 @@ def test_a_full_disk_is_one_error_with_its_fix(monkeypatch):
 
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(OutputError, match=r"cannot hold 80 bytes more \(No space left on device\).*TMPDIR"):
-        Shelf().put(np.arange(10.0))
+        SpillFile().put(np.arange(10.0))
 
 
 def test_no_named_file_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    kept = Shelf().put(np.ones(1000))
+    kept = SpillFile().put(np.ones(1000))
     assert list(tmp_path.iterdir()) == []
     assert kept.sum() == 1000
 

@@ -71,7 +71,7 @@ def test_one_round_agrees_to_1e_5_in_float32_under_every_rule(model, rule):
     task = model()
     first = task.init(stream(0, "init"))
     own = (first + 0.1).astype(np.float32) if rule else None
-    jobs = [Job(0, 0, k, first, first, local=rule, own=own, wants=WANTS) for k in range(4)]
+    jobs = [Job(0, 0, k, first, first, local=rule, own=own, report_fields=WANTS) for k in range(4)]
     for job, found in zip(jobs, Batched(task).train_many(jobs), strict=True):
         expected = task.train(job)
         assert (found.client, found.num_samples) == (expected.client, expected.num_samples)
@@ -135,7 +135,7 @@ def test_which_models_are_chains():
 def test_compiled_agrees():
     task = conv()
     first = task.init(stream(0, "init"))
-    jobs = [Job(0, 0, k, first, first, wants=WANTS) for k in range(4)]
+    jobs = [Job(0, 0, k, first, first, report_fields=WANTS) for k in range(4)]
     for plain, compiled in zip(
         Batched(task).train_many(jobs), Batched(task, compiled=True).train_many(jobs), strict=True
     ):

@@ -37,7 +37,9 @@ FIRST = TASK.init(stream(0, "init"))
 
 
 def trained(task=TASK, client=3, params=FIRST, start=None, key=0, **job):
-    return task.train(Job(key, 0, client, params, params if start is None else start, **{"wants": EVERYTHING} | job))
+    return task.train(
+        Job(key, 0, client, params, params if start is None else start, **{"report_fields": EVERYTHING} | job)
+    )
 
 
 def module_with(vector, hidden=32):
@@ -285,7 +287,7 @@ def test_steps_replace_epochs_and_go_through_the_data_again():
 
 
 def test_only_what_is_asked_for_is_computed():
-    report = trained(wants=frozenset())
+    report = trained(report_fields=frozenset())
     assert np.isnan([report.loss_before, report.loss_after, report.accuracy_before, report.loss_rms]).all()
     assert report.prototypes is None
     assert report.delta.tobytes() == trained().delta.tobytes()
@@ -399,7 +401,7 @@ def test_channels_last_is_the_same_model():
     one, two = (TorchTask(conv(), small_images(), channels_last=c) for c in (False, True))
     first = one.init(stream(0, "init"))
     assert first.tobytes() == two.init(stream(0, "init")).tobytes()
-    a, b = (trained(t, 1, first, wants=frozenset()) for t in (one, two))
+    a, b = (trained(t, 1, first, report_fields=frozenset()) for t in (one, two))
     np.testing.assert_allclose(a.delta, b.delta, atol=1e-5)
     with two.flat.lend(first) as replica:
         weight = next(replica.module.parameters())
@@ -410,7 +412,7 @@ def test_channels_last_is_the_same_model():
 def test_float64_is_offered():
     task = TorchTask(conv(), small_images(), double=True)
     first = task.init(stream(0, "init"))
-    assert first.dtype == trained(task, 1, first, wants=frozenset()).delta.dtype == np.float64
+    assert first.dtype == trained(task, 1, first, report_fields=frozenset()).delta.dtype == np.float64
 
 
 def test_buffers_of_batch_norm_are_averaged_like_parameters_and_counters_are_not_shared():
@@ -420,10 +422,10 @@ def test_buffers_of_batch_norm_are_averaged_like_parameters_and_counters_are_not
     assert names[-2:] == ["1.running_mean", "1.running_var"]
     assert "1.num_batches_tracked" not in names
     first = task.init(stream(0, "init"))
-    delta = trained(task, 1, first, wants=frozenset()).delta
+    delta = trained(task, 1, first, report_fields=frozenset()).delta
     assert (delta[-16:] != 0).all()
     state = run(Coordinator(3, scheduler=Uniform()), InProcess(task), 1, params=first, num_clients=3)
-    deltas = [trained(task, k, first, wants=frozenset()).delta for k in range(3)]
+    deltas = [trained(task, k, first, report_fields=frozenset()).delta for k in range(3)]
     np.testing.assert_allclose(state.params - first, np.mean(deltas, axis=0), atol=1e-6)
 
 
@@ -432,7 +434,7 @@ def test_a_part_that_is_not_trained_stays():
     for p in module[0].parameters():
         p.requires_grad = False
     task = TorchTask(module, small_images(), Training(weight_decay=0.1))
-    delta = trained(task, 1, task.init(stream(0, "init")), wants=frozenset()).delta
+    delta = trained(task, 1, task.init(stream(0, "init")), report_fields=frozenset()).delta
     frozen = sum(p.numel() for p in module[0].parameters())
     assert (delta[:frozen] == 0).all()
     assert (delta[frozen:] != 0).any()
@@ -444,7 +446,7 @@ def test_a_frozen_norm_keeps_its_running_means(frozen):
     for p in module[1].parameters():
         p.requires_grad = not frozen
     task = TorchTask(module, small_images())
-    delta = trained(task, 1, task.init(stream(0, "init")), wants=frozenset()).delta
+    delta = trained(task, 1, task.init(stream(0, "init")), report_fields=frozenset()).delta
     assert (delta[-16:] == 0).all() == frozen  # running mean and variance come last
 
 

@@ -12,9 +12,9 @@ from fedparity.availability.markov import Markov
 from fedparity.availability.outages import Outages
 from fedparity.availability.phones import Phones
 from fedparity.core.protocols import Availability
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 
-AVAILABILITY: Table[Availability] = Table(
+AVAILABILITY: Registry[Availability] = Registry(
     "availability",
     {
         "phones": Phones,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedparity.availability import AVAILABILITY, looks_like_a_path
 from fedparity.core.errors import ConfigError, FedparityError, unknown
-from fedparity.core.registry import Table, component_class
+from fedparity.core.registry import Registry, component_class
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
 from fedparity.estimators import ESTIMATORS
@@ -23,7 +23,7 @@ from fedparity.models.features import EXTRACTORS
 from fedparity.report import citations
 from fedparity.schedulers import SCHEDULERS
 from fedparity.servers import SERVERS
-from fedparity.servers.rate_schedules import SCHEDULES
+from fedparity.servers.rate_schedules import RATE_SCHEDULES
 from fedparity.surrogates import SURROGATES
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Entry: TypeAlias = dict[str, Any]
 """`name, summary, parameters, reference`."""
 
-COMPONENTS: dict[str, Table[Any]] = {
+COMPONENTS: dict[str, Registry[Any]] = {
     "schedulers": SCHEDULERS,
     "availability": AVAILABILITY,
     "estimators": ESTIMATORS,
@@ -44,7 +44,7 @@ COMPONENTS: dict[str, Table[Any]] = {
     "partitions": PARTITIONS,
     "locals": LOCALS,
     "servers": SERVERS,
-    "schedules": SCHEDULES,
+    "schedules": RATE_SCHEDULES,
     "models": MODELS,
     "extractors": EXTRACTORS,
 }

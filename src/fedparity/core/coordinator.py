@@ -37,7 +37,7 @@ from fedparity.core.protocols import (
 )
 from fedparity.core.rng import stream
 from fedparity.core.rows import combine
-from fedparity.core.spill import GIGABYTE, Shelf
+from fedparity.core.spill import GIGABYTE, SpillFile
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     NO_FLOATS,
@@ -47,19 +47,19 @@ from fedparity.core.types import (
     Evals,
     FloatArray,
     Ids,
+    ReportField,
     RoundPlan,
     RoundRecord,
     RoundView,
     Rows,
-    StandIn,
+    SurrogateCredit,
     Vector,
-    Want,
 )
 from fedparity.estimators import Forecast, RunningMean
 from fedparity.local.rules import Plain
 from fedparity.schedulers import Parity
 from fedparity.servers import Sgd
-from fedparity.servers.rate_schedules import Constant, Schedule
+from fedparity.servers.rate_schedules import Constant, RateSchedule
 from fedparity.surrogates import NoSurrogate
 from fedparity.utility import LossDrop
 from fedparity.weightings import Mean
@@ -106,7 +106,7 @@ class Coordinator:
     """How the model moves along weights @ updates."""
     local: Local = field(default_factory=Plain)
     """How clients train, and what they keep."""
-    local_rate: Schedule = field(default_factory=Constant)
+    local_rate: RateSchedule = field(default_factory=Constant)
     """What clients' learning rates are multiplied by, round by round."""
     mixing: float = 1.0
     """Algorithm 2's a: a client starts from (1 - a) times its own last model plus a times the global one."""
@@ -122,7 +122,7 @@ class Coordinator:
     """Bytes of what clients keep of their own that are held in memory; the rest lies in temporary files."""
     labels: NDArray[np.int64] | None = None
     """Clients x labels: samples of each label that every client has said it holds, for rules that cover labels."""
-    shelf: Shelf = field(default_factory=Shelf, init=False, repr=False, compare=False)
+    spill: SpillFile = field(default_factory=SpillFile, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.at_least("cohort", self.cohort, 1)
@@ -141,17 +141,17 @@ class Coordinator:
             )
 
     @property
-    def availability(self) -> Estimator[Any]:
+    def estimator_in_use(self) -> Estimator[Any]:
         """The estimator in use."""
         if self.estimator is not None:
             return self.estimator
         return Forecast() if getattr(self.scheduler, "forecasts", False) else RunningMean()
 
     @property
-    def wants(self) -> frozenset[Want]:
+    def report_fields(self) -> frozenset[ReportField]:
         """What the rules in use need to know from a client beside its update."""
         parts = (self.scheduler, self.weighting, self.utility, self.surrogate)
-        return frozenset(want for part in parts for want in getattr(part, "wants", ()))
+        return frozenset(want for part in parts for want in getattr(part, "report_fields", ()))
 
     @property
     def asked(self) -> int:
@@ -171,10 +171,10 @@ class Coordinator:
         model = np.zeros(0) if params is None else np.array(params)
         if model.dtype not in (np.float32, np.float64):
             model = model.astype(np.float64)
-        estimator = self.availability.init(num_clients)
-        if watched is not None and not getattr(self.availability, "hindsight", False):
+        estimator = self.estimator_in_use.init(num_clients)
+        if watched is not None and not getattr(self.estimator_in_use, "hindsight", False):
             for t in range(watched.num_rounds):
-                estimator = self.availability.observe(estimator, watched.online(t))
+                estimator = self.estimator_in_use.observe(estimator, watched.online(t))
         return State(
             round=0,
             params=model,
@@ -199,7 +199,7 @@ class Coordinator:
 
         `losses(params, clients, samples)` is asked only by schedulers that choose by the loss of the model as it is.
         """
-        estimator = self.availability
+        estimator = self.estimator_in_use
         state.estimator = estimator.observe(state.estimator, available)
         remaining = None
         if rounds_left is not None:
@@ -231,7 +231,7 @@ class Coordinator:
             local=self.local,
             own=own if self.local.keeps else {},
             rate=self.local_rate.scale(state.round),
-            wants=self.wants,
+            report_fields=self.report_fields,
         )
         return plan, state
 
@@ -305,7 +305,7 @@ class Coordinator:
             if kept is not None:
                 state.client_models[report.client] = kept
         if state.client_models:
-            self.shelf.settle(state.client_models, self.client_ram)
+            self.spill.settle(state.client_models, self.client_ram)
         return rows, weights
 
     def _keep(self, plan: RoundPlan, report: ClientReport, result: Vector) -> Vector | None:
@@ -324,7 +324,7 @@ class Coordinator:
         utility, loss, state.utility = self.utility.credit(state.utility, used, state.ledger, evals)
         return utility, np.where(np.isfinite(loss), loss, np.nan)  # a diverged model has no known loss
 
-    def _stand_in(self, state: State, plan: RoundPlan, evaluate: Evaluate | None) -> StandIn:
+    def _stand_in(self, state: State, plan: RoundPlan, evaluate: Evaluate | None) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: evaluate(state.params, clients)
         stand_in, state.surrogate = self.surrogate.stand_in(
             state.surrogate, plan.round, plan.available, state.ledger, score

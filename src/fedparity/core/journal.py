@@ -18,7 +18,7 @@ import numpy as np
 
 from fedparity.core.errors import InputError
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import RoundRecord, StandIn, Vector
+from fedparity.core.types import RoundRecord, SurrogateCredit, Vector
 
 FORMAT = 1
 GENESIS = hashlib.sha256(b"fedparity-journal 1").hexdigest()
@@ -82,7 +82,7 @@ def from_json(line: str) -> RoundRecord:
         row_clients=np.array(f["rows"]["client"], dtype=np.int64),
         row_ages=np.array(f["rows"]["age"], dtype=np.int64),
         row_weights=np.array(f["rows"]["weight"], dtype=np.float64),
-        surrogate=StandIn(
+        surrogate=SurrogateCredit(
             np.array(f["surrogate"]["client"], dtype=np.int64),
             np.array(f["surrogate"]["utility"], dtype=np.float64),
             float(f["surrogate"]["eta_sum"]),

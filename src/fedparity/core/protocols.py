@@ -25,7 +25,7 @@ from fedparity.core.types import (
     RoundRecord,
     RoundView,
     Rows,
-    StandIn,
+    SurrogateCredit,
     Vector,
 )
 
@@ -169,7 +169,7 @@ class Surrogate(Protocol[S]):
 
     def stand_in(
         self, state: S, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[StandIn, S]:
+    ) -> tuple[SurrogateCredit, S]:
         """What is added this round for clients that are offline; `evaluate` scores the new model."""
         ...
 

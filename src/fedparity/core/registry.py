@@ -20,7 +20,7 @@ from fedparity.core.errors import ConfigError, unknown
 T = TypeVar("T")
 
 
-class Table(Mapping[str, Callable[..., T]], Generic[T]):
+class Registry(Mapping[str, Callable[..., T]], Generic[T]):
     """Components of one kind, by name."""
 
     def __init__(self, kind: str, entries: Mapping[str, Callable[..., T]]) -> None:

@@ -37,7 +37,7 @@ def as_float32(vector: Vector) -> Vector:
     return kept
 
 
-class Shelf:
+class SpillFile:
     """Files for the vectors that do not fit into memory. It holds no state of a run: an empty one will do as well."""
 
     __slots__ = ("_free", "_places")
@@ -47,9 +47,9 @@ class Shelf:
         """Unused places by their size in bytes."""
         self._places: dict[int, int] = {}
 
-    def __reduce__(self) -> tuple[type[Shelf], tuple[()]]:
+    def __reduce__(self) -> tuple[type[SpillFile], tuple[()]]:
         """A copy starts empty: files are not shared between owners."""
-        return Shelf, ()
+        return SpillFile, ()
 
     def replace(self, kept: dict[int, Vector], new: Iterable[tuple[int, Vector]], ram: int) -> None:
         """Keep a float32 copy of each new vector in place of its client's last one, one after the other."""

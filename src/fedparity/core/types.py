@@ -27,7 +27,7 @@ Vector: TypeAlias = NDArray[np.floating[Any]]
 Design: TypeAlias = Literal["exact", "deterministic", "unknown"]
 """What a cohort's `probs` are: exact inclusion probabilities of a draw, 1 since nothing was random, or unknown."""
 
-Want: TypeAlias = Literal["loss_before", "loss_after", "accuracy_before", "loss_rms", "prototypes"]
+ReportField: TypeAlias = Literal["loss_before", "loss_after", "accuracy_before", "loss_rms", "prototypes"]
 """What a report may hold beside the update: each costs the client a pass over its data, so it is computed if asked."""
 
 NO_IDS: Ids = np.empty(0, dtype=np.int64)
@@ -88,14 +88,14 @@ class RoundPlan:
     """What each asked client kept of its own, for rules that keep something."""
     rate: float = 1.0
     """What the task's learning rate is multiplied by in this round."""
-    wants: frozenset[Want] = frozenset({"loss_before", "loss_after", "accuracy_before"})
+    report_fields: frozenset[ReportField] = frozenset({"loss_before", "loss_after", "accuracy_before"})
     """What reports are to hold beside the update."""
 
     def job(self, client: int) -> Job:
         """What one of the asked clients is to do."""
         start = self.starts.get(client, self.params)
         own = self.own.get(client)
-        return Job(self.round, self.seed, client, self.params, start, self.local, own, self.rate, self.wants)
+        return Job(self.round, self.seed, client, self.params, start, self.local, own, self.rate, self.report_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Job:
     local: Local | None = None
     own: Vector | None = None
     rate: float = 1.0
-    wants: frozenset[Want] = frozenset({"loss_before", "loss_after", "accuracy_before"})
+    report_fields: frozenset[ReportField] = frozenset({"loss_before", "loss_after", "accuracy_before"})
 
     def rng(self) -> np.random.Generator:
         """The random numbers of this client in this round: the same whoever else trains, in whatever order."""
@@ -177,7 +177,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
+class SurrogateCredit:
     """What surrogates added for clients that were not there."""
 
     clients: Ids = field(default_factory=lambda: NO_IDS)
@@ -206,5 +206,5 @@ class RoundRecord:
     row_clients: Ids
     row_ages: NDArray[np.int64]
     row_weights: FloatArray
-    surrogate: StandIn
+    surrogate: SurrogateCredit
     model_sha256: str

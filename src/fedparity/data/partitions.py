@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray, Ids
 from fedparity.data.partition import HeldOut, Partition, build, by_label, group_rates, label_groups, smallest_labels
@@ -280,7 +280,7 @@ class Groups(Scheme):
         return owner[member.reshape(-1)], np.arange(len(labels))
 
 
-PARTITIONS: Table[Scheme] = Table(
+PARTITIONS: Registry[Scheme] = Registry(
     "partition",
     {
         "labels": Labels,

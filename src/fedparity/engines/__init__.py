@@ -2,6 +2,6 @@
 
 from fedparity.engines.inprocess import InProcess
 from fedparity.engines.intermittent import Intermittent
-from fedparity.engines.rollcall import RollCall
+from fedparity.engines.rollcall import NoTraining
 
-__all__ = ["InProcess", "Intermittent", "RollCall"]
+__all__ = ["InProcess", "Intermittent", "NoTraining"]

@@ -16,7 +16,7 @@ from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, RoundPlan
 
 
 @dataclass(frozen=True, slots=True)
-class RollCall:
+class NoTraining:
     """A register of `num_clients` clients that answer when called."""
 
     num_clients: int

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from fedparity.core.errors import ConfigError, unknown
 from fedparity.core.protocols import Estimator
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 from fedparity.estimators.averages import BetaPosterior, Exponential, RunningMean, SlidingWindow
 from fedparity.estimators.forecast import ORACLE, Forecast, Oracle
 
-ESTIMATORS: Table[Estimator[Any]] = Table(
+ESTIMATORS: Registry[Estimator[Any]] = Registry(
     "estimator",
     {
         "mean": RunningMean,

@@ -32,7 +32,7 @@ from fedparity.local.rules import LOCALS, Difference, PhpFl
 from fedparity.metrics import frontier
 from fedparity.schedulers import SCHEDULERS, Fixed, Uniform
 from fedparity.servers import SERVERS
-from fedparity.servers.rate_schedules import SCHEDULES, Scaled
+from fedparity.servers.rate_schedules import RATE_SCHEDULES, Scaled
 from fedparity.store import Committed, Store
 from fedparity.store.tree import classes_in
 from fedparity.surrogates import SURROGATES
@@ -90,7 +90,7 @@ def build_coordinator(
         mixing=1.0 if m.mixing is None else m.mixing,
         local=LOCALS.build(str(m.local)),
         server=SERVERS.build(str(m.server)),
-        local_rate=Scaled(SCHEDULES.build(spec.task.schedule), rate / spec.task.rate),
+        local_rate=Scaled(RATE_SCHEDULES.build(spec.task.schedule), rate / spec.task.rate),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
         labels=labels() if callable(labels := getattr(task, "label_counts", None)) else None,
@@ -212,7 +212,7 @@ def check_methods(spec: Spec) -> None:
     for contender in spec.methods:
         coordinator = build_coordinator(spec, contender, spec.seed)
         coordinator.init(spec.population.clients)
-        needs = getattr(coordinator.scheduler, "needs", ())
+        needs = getattr(coordinator.scheduler, "requires", ())
         if "labels" in needs and spec.task.dataset == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
         if isinstance(coordinator.local, PhpFl) and spec.task.dataset in NUMPY:
@@ -275,7 +275,7 @@ def fresh_state(store: Store, method: str, clients: int = 0) -> State:
         raise InputError(f"{store.disk.root}: method {method!r} is not in the run's spec")
     coordinator = build_coordinator(spec, contender, spec.seed)
     if clients:  # a scheduler may be made for one number of clients
-        coordinator = replace(coordinator, scheduler=Uniform(), estimator=coordinator.availability)
+        coordinator = replace(coordinator, scheduler=Uniform(), estimator=coordinator.estimator_in_use)
     return coordinator.init(clients or spec.population.clients)
 
 

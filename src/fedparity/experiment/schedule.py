@@ -27,7 +27,7 @@ from fedparity.core.protocols import Availability, Estimator, Scheduler
 from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, RoundRecord, Vector
-from fedparity.engines import Intermittent, RollCall
+from fedparity.engines import Intermittent, NoTraining
 from fedparity.estimators import ORACLE, Oracle
 from fedparity.metrics import (
     CountSummary,
@@ -162,7 +162,7 @@ def run_draw(setting: Setting, scheduler: Scheduler[Any], draw: int, by: Target)
         min_reports=0,
     )
     gains = setting.gains.draw(setting.clients, setting.seed + draw)
-    engine = Intermittent(RollCall(setting.clients, gains, setting.gains.noise), trace)
+    engine = Intermittent(NoTraining(setting.clients, gains, setting.gains.noise), trace)
     journal = _TimedJournal()
     start = time.perf_counter()
     state = coordinator.init(setting.clients, watched=trace.before)

@@ -26,7 +26,7 @@ from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
 from fedparity.schedulers import SCHEDULERS
 from fedparity.servers import SERVERS
-from fedparity.servers.rate_schedules import SCHEDULES
+from fedparity.servers.rate_schedules import RATE_SCHEDULES
 from fedparity.surrogates import SURROGATES
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
@@ -117,7 +117,7 @@ class Task(_Part):
         if self.dataset not in NUMPY and not self.dataset.endswith(".npz") and self.dataset not in KNOWN:
             known = unknown("data set", self.dataset, [*KNOWN, *NUMPY])
             raise ValueError(f"{known}; or give the path of an .npz")
-        _build("schedule", SCHEDULES.build, self.schedule)
+        _build("schedule", RATE_SCHEDULES.build, self.schedule)
         if self.model is not None:
             _build("model", MODELS.build, self.model)
         if self.partition is not None:
@@ -275,7 +275,7 @@ class Spec(_Part):
             population = population.model_copy(update={"trace_seed": self.seed})
         methods = tuple(m.resolved() for m in self.methods)
         schedulers = [_build("scheduler", SCHEDULERS.build, str(m.scheduler)) for m in methods]
-        task = self.task.resolved(validates=any("validation" in getattr(s, "needs", ()) for s in schedulers))
+        task = self.task.resolved(validates=any("validation" in getattr(s, "requires", ()) for s in schedulers))
         # How many clients train at a time decides nothing: a run may be resumed with another number.
         return self.model_copy(update={"population": population, "methods": methods, "task": task, "workers": None})
 

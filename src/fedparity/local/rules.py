@@ -20,7 +20,7 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.protocols import Local
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 from fedparity.core.types import ClientReport, Vector
 
 
@@ -164,7 +164,7 @@ class PhpFl:
         return np.concatenate([after, moved, np.array([times + 1])]).astype(after.dtype)
 
 
-LOCALS: Table[Local] = Table(
+LOCALS: Registry[Local] = Registry(
     "local rule",
     {
         "plain": Plain,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 from fedparity.models.cnn import CNN
 from fedparity.models.efficientnet_lite import EfficientNetLite0
 from fedparity.models.linear import MLP, Logistic
@@ -34,7 +34,7 @@ class Model(Protocol):
         ...
 
 
-MODELS: Table[Model] = Table(
+MODELS: Registry[Model] = Registry(
     "model",
     {
         "logistic": Logistic,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from fedparity.core import checks
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 
 if TYPE_CHECKING:
     from fedparity.models.extract import Extractor
@@ -44,4 +44,4 @@ class EfficientNetLite0Features:
         return efficientnet_features(path, self.size, peak)
 
 
-EXTRACTORS: Table[Features] = Table("features", {"efficientnet_lite0": EfficientNetLite0Features})
+EXTRACTORS: Registry[Features] = Registry("features", {"efficientnet_lite0": EfficientNetLite0Features})

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from fedparity.core.protocols import Scheduler
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 from fedparity.schedulers.deficit import Deficit
 from fedparity.schedulers.f3ast import F3ast
 from fedparity.schedulers.fairfedcs import FairFedCS
@@ -22,7 +22,7 @@ from fedparity.schedulers.with_floor import WithFloor
 from fedparity.schedulers.with_label_coverage import WithLabelCoverage
 from fedparity.schedulers.with_quota import WithQuota
 
-SCHEDULERS: Table[Scheduler[Any]] = Table(
+SCHEDULERS: Registry[Scheduler[Any]] = Registry(
     "scheduler",
     {
         "parity": Parity,

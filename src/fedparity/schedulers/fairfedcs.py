@@ -58,7 +58,7 @@ class FairFedCS:
     """Participants up to which Shapley values are exact: 2^exact validations a round."""
     orders: int = 20
     """Random orders beyond that: about that many validations a participant."""
-    needs: ClassVar[tuple[str, ...]] = ("validation",)
+    requires: ClassVar[tuple[str, ...]] = ("validation",)
     reference: ClassVar[str] = "Shi et al., Fairness-Aware Client Selection for Federated Learning, ICME 2023"
 
     def __post_init__(self) -> None:

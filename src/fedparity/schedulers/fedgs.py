@@ -94,7 +94,7 @@ class FedGS:
         checks.positive("sigma", self.sigma)
 
     @property
-    def needs(self) -> tuple[str, ...]:
+    def requires(self) -> tuple[str, ...]:
         """What the view must hold."""
         return ("labels",) if self.alpha else ()
 

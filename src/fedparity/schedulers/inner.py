@@ -54,14 +54,14 @@ class Wrapper:
         return cast("Scheduler[Any]", self.inner)
 
     @property
-    def wants(self) -> tuple[str, ...]:
+    def report_fields(self) -> tuple[str, ...]:
         """What reports must hold for the scheduler inside."""
-        return tuple(getattr(self.inner, "wants", ()))
+        return tuple(getattr(self.inner, "report_fields", ()))
 
     @property
-    def needs(self) -> tuple[str, ...]:
+    def requires(self) -> tuple[str, ...]:
         """What a view must hold for the scheduler inside."""
-        return tuple(getattr(self.inner, "needs", ()))
+        return tuple(getattr(self.inner, "requires", ()))
 
     @property
     def forecasts(self) -> bool:

@@ -68,7 +68,7 @@ class Oort:
     delta: float = 5.0
     normalise: bool = False
     explore: Literal["lot", "size"] = "lot"
-    wants: ClassVar[tuple[str, ...]] = ("loss_rms",)
+    report_fields: ClassVar[tuple[str, ...]] = ("loss_rms",)
     reference: ClassVar[str] = (
         "Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021"
     )

@@ -45,7 +45,7 @@ class PowerOfChoice:
         checks.at_least("batch", self.batch, 1)
 
     @property
-    def needs(self) -> tuple[str, ...]:
+    def requires(self) -> tuple[str, ...]:
         """What the view must hold."""
         return () if self.variant == "rpow" else ("losses",)
 

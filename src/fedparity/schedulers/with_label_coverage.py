@@ -26,9 +26,9 @@ class WithLabelCoverage(Wrapper):
     """Any scheduler, with clients swapped in for labels that its cohort does not hold."""
 
     @property
-    def needs(self) -> tuple[str, ...]:
+    def requires(self) -> tuple[str, ...]:
         """What a view must hold."""
-        return ("labels", *(need for need in getattr(self.inner, "needs", ()) if need != "labels"))
+        return ("labels", *(need for need in getattr(self.inner, "requires", ()) if need != "labels"))
 
     def init(self, num_clients: int) -> Any:
         """The inner scheduler's memory."""

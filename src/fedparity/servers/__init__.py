@@ -4,11 +4,11 @@ from functools import partial
 from typing import Any
 
 from fedparity.core.protocols import Server
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 from fedparity.servers.adaptive import Adaptive
 from fedparity.servers.sgd import Sgd
 
-SERVERS: Table[Server[Any]] = Table(
+SERVERS: Registry[Server[Any]] = Registry(
     "server optimiser", {"sgd": Sgd, "adam": Adaptive, "yogi": partial(Adaptive, second="yogi")}
 )
 

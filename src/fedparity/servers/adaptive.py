@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.types import Vector
-from fedparity.servers.rate_schedules import schedule_of
+from fedparity.servers.rate_schedules import rate_schedule_of
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Adaptive:
         checks.between("b1", self.b1, 0, 0.9999)
         checks.between("b2", self.b2, 0, 0.99999)
         checks.positive("eps", self.eps)
-        schedule_of(self.schedule)
+        rate_schedule_of(self.schedule)
 
     def init(self, size: int) -> Moments:
         """Nothing moved yet."""
@@ -61,6 +61,6 @@ class Adaptive:
             second = self.b2 * state.second + (1 - self.b2) * d**2
         else:
             second = state.second - (1 - self.b2) * d**2 * np.sign(state.second - d**2)
-        rate = self.rate * schedule_of(self.schedule).scale(round)
+        rate = self.rate * rate_schedule_of(self.schedule).scale(round)
         step = rate * first / (np.sqrt(np.maximum(second, 0.0)) + self.eps)
         return (params + step).astype(params.dtype, copy=False), Moments(first, second)

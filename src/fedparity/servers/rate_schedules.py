@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fedparity.core import checks
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 
 
-class Schedule(Protocol):
+class RateSchedule(Protocol):
     """What a learning rate is multiplied by."""
 
     def scale(self, round: int) -> float:
@@ -96,7 +96,7 @@ class Cosine:
 class Scaled:
     """Another schedule, times a number."""
 
-    inner: Schedule
+    inner: RateSchedule
     by: float = 1.0
 
     def scale(self, round: int) -> float:
@@ -104,11 +104,11 @@ class Scaled:
         return self.by * self.inner.scale(round)
 
 
-SCHEDULES: Table[Schedule] = Table(
+RATE_SCHEDULES: Registry[RateSchedule] = Registry(
     "schedule", {"constant": Constant, "inverse": Inverse, "sqrt": InverseRoot, "step": Step, "cosine": Cosine}
 )
 
 
-def schedule_of(text: str) -> Schedule:
+def rate_schedule_of(text: str) -> RateSchedule:
     """`NAME[:key=value;...]`: inside another component's text, where commas part that one's keys."""
-    return SCHEDULES.build(text.replace(";", ","))
+    return RATE_SCHEDULES.build(text.replace(";", ","))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.types import Vector
-from fedparity.servers.rate_schedules import schedule_of
+from fedparity.servers.rate_schedules import rate_schedule_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Sgd:
     def __post_init__(self) -> None:
         checks.positive("rate", self.rate)
         checks.between("momentum", self.momentum, 0, 0.9999)
-        schedule_of(self.schedule)
+        rate_schedule_of(self.schedule)
 
     def init(self, size: int) -> NDArray[np.float64] | None:
         """The velocity, if there is momentum."""
@@ -42,7 +42,7 @@ class Sgd:
         if state is not None:
             state = self.momentum * state + update
             update = state
-        rate = self.rate * schedule_of(self.schedule).scale(round)
+        rate = self.rate * rate_schedule_of(self.schedule).scale(round)
         moved = rate * update
         moved += params  # in place: a model of float64 is large
         return moved.astype(params.dtype, copy=False), state

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedparity.core.protocols import Surrogate
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 from fedparity.surrogates.decayed import Decayed
 from fedparity.surrogates.echo import Echo
 from fedparity.surrogates.memory import Memory
@@ -12,7 +12,7 @@ from fedparity.surrogates.prototype import Prototype
 from fedparity.surrogates.running_sum import RunningSum
 from fedparity.surrogates.utility import UtilitySurrogate
 
-SURROGATES: Table[Surrogate[Any]] = Table(
+SURROGATES: Registry[Surrogate[Any]] = Registry(
     "surrogate",
     {
         "none": NoSurrogate,

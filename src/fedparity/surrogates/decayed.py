@@ -21,7 +21,7 @@ from fedparity.core import checks
 from fedparity.core.ledger import Ledger
 from fedparity.core.rows import combine, dot
 from fedparity.core.spill import GIGABYTE
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
 from fedparity.surrogates.memory import Memory
 from fedparity.surrogates.stale import Kept
 
@@ -64,10 +64,12 @@ class Decayed:
 
     def stand_in(
         self, state: Decaying, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[StandIn, Decaying]:
+    ) -> tuple[SurrogateCredit, Decaying]:
         """No utility is credited; the sum of eta and the bound are those of the rows added."""
         epsilon = state.epsilon if self.epsilon is None else self.epsilon
-        return StandIn(eta_sum=state.eta_sum, bias_bound=epsilon * state.eta_sum if state.eta_sum else 0.0), state
+        return SurrogateCredit(
+            eta_sum=state.eta_sum, bias_bound=epsilon * state.eta_sum if state.eta_sum else 0.0
+        ), state
 
     def complete(
         self, state: Decaying, round: int, rows: Rows, params: Vector, ledger: Ledger

@@ -6,7 +6,7 @@ With local rule `received` a client trains from x_k, and its update is relative 
 `fedawe` needs the difference. A round's model is sent back to those that took part in it, so x_k = w if k was here in
 the round before (no row: it would be zero), and also if k never was (the paper starts everybody from the first model,
 which a client that was never here cannot have received). Participants of one round share one vector; models beyond
-`ram` bytes lie in temporary files (see `shelf`).
+`ram` bytes lie in temporary files (see `spill`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.spill import GIGABYTE, Shelf
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
+from fedparity.core.spill import GIGABYTE, SpillFile
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
 from fedparity.surrogates.stale import Kept, with_stale
 
 
@@ -38,7 +38,9 @@ class Echo:
 
     ram: int = GIGABYTE
     """Bytes of models held in memory; the rest lies in temporary files."""
-    shelf: Shelf = field(default_factory=Shelf, init=False, repr=False, compare=False, metadata={"settable": False})
+    spill: SpillFile = field(
+        default_factory=SpillFile, init=False, repr=False, compare=False, metadata={"settable": False}
+    )
     reference: ClassVar[str] = "Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability"
 
     def __post_init__(self) -> None:
@@ -50,9 +52,9 @@ class Echo:
 
     def stand_in(
         self, state: Models, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[StandIn, Models]:
+    ) -> tuple[SurrogateCredit, Models]:
         """No utility is credited."""
-        return StandIn(), state
+        return SurrogateCredit(), state
 
     def complete(self, state: Models, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Models]:
         """A row x_k - w for each participant that was here before, but not in the round before."""
@@ -62,7 +64,7 @@ class Echo:
                 models.pop(client, None)
                 models[client] = params
             state.waiting = None
-            self.shelf.settle(models, self.ram)
+            self.spill.settle(models, self.ram)
         ages = round - ledger.last_completed[rows.clients].astype(np.int64)
         back = np.array([k in models for k in rows.clients.tolist()], dtype=np.bool_) & (ages > 1)
         clients = rows.clients[back]

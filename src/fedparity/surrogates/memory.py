@@ -8,7 +8,7 @@ max_age:         older updates are left out (0: nobody's is used), but kept   (F
 wait:            no step before everybody was seen once, as MIFA's `fdu` does; those rounds count as rounds. (Its code
                  then trains *all* clients on the first model, which cannot be done where clients come and go.)
 
-Updates are kept in float32, N x D x 4 bytes, `ram` of them in memory (see `shelf`). How much a row counts is the
+Updates are kept in float32, N x D x 4 bytes, `ram` of them in memory (see `spill`). How much a row counts is the
 weighting's business.
 """
 
@@ -22,8 +22,8 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.spill import GIGABYTE, Shelf
-from fedparity.core.types import NO_FLOATS, NO_IDS, ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
+from fedparity.core.spill import GIGABYTE, SpillFile
+from fedparity.core.types import NO_FLOATS, NO_IDS, ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
 from fedparity.surrogates.stale import Kept, with_stale
 
 NO_ROWS = Rows(NO_IDS, (), NO_IDS, NO_FLOATS, NO_FLOATS, NO_FLOATS)
@@ -39,7 +39,9 @@ class Memory:
     wait: bool = False
     ram: int = GIGABYTE
     """Bytes of updates held in memory; the rest lies in temporary files."""
-    shelf: Shelf = field(default_factory=Shelf, init=False, repr=False, compare=False, metadata={"settable": False})
+    spill: SpillFile = field(
+        default_factory=SpillFile, init=False, repr=False, compare=False, metadata={"settable": False}
+    )
     reference: ClassVar[str] = "Gu et al., Fast Federated Learning in the Presence of Arbitrary Device Unavailability"
 
     def __post_init__(self) -> None:
@@ -53,9 +55,9 @@ class Memory:
 
     def stand_in(
         self, state: Kept, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[StandIn, Kept]:
+    ) -> tuple[SurrogateCredit, Kept]:
         """No utility is credited: only the model remembers."""
-        return StandIn(), state
+        return SurrogateCredit(), state
 
     def complete(self, state: Kept, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Kept]:
         """One stale row for each remembered client."""
@@ -75,5 +77,5 @@ class Memory:
         for report in reports:
             state.sizes[report.client] = report.num_samples
             state.losses[report.client] = report.loss_before
-        self.shelf.replace(state.kept, made, self.ram)
+        self.spill.replace(state.kept, made, self.ram)
         return state

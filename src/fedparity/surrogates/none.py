@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class NoSurrogate:
 
     def stand_in(
         self, state: None, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[StandIn, None]:
+    ) -> tuple[SurrogateCredit, None]:
         """Nothing is added."""
-        return StandIn(), state
+        return SurrogateCredit(), state
 
     def complete(self, state: None, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, None]:
         """The model's step is made of this round's updates alone."""

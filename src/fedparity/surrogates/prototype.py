@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector, Want
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, ReportField, Rows, SurrogateCredit, Vector
 from fedparity.surrogates.stale import Kept, with_stale
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
@@ -49,7 +49,7 @@ class Prototype:
     max_age: int | None = 20
     tail: int = 0
     """Numbers of the model that come after its last layer."""
-    wants: ClassVar[tuple[Want, ...]] = ("prototypes",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("prototypes",)
     reference: ClassVar[str] = CUP
 
     def __post_init__(self) -> None:
@@ -64,9 +64,9 @@ class Prototype:
 
     def stand_in(
         self, state: Kept, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[StandIn, Kept]:
+    ) -> tuple[SurrogateCredit, Kept]:
         """No utility is credited."""
-        return StandIn(), state
+        return SurrogateCredit(), state
 
     def complete(self, state: Kept, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Kept]:
         """A row for each client that sent prototypes and is missing."""

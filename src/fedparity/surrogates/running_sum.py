@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
 
 NOBODY = -1
 """The client of a row that is not one client's."""
@@ -41,9 +41,9 @@ class RunningSum:
 
     def stand_in(
         self, state: Sum, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[StandIn, Sum]:
+    ) -> tuple[SurrogateCredit, Sum]:
         """No utility is credited: only the model remembers."""
-        return StandIn(), state
+        return SurrogateCredit(), state
 
     def complete(self, state: Sum, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Sum]:
         """One row for the sum as it was before this round."""

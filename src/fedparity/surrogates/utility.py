@@ -21,7 +21,7 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, StandIn, Vector, Want
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, ReportField, Rows, SurrogateCredit, Vector
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
@@ -44,7 +44,7 @@ class UtilitySurrogate:
             checks.not_negative("epsilon", self.epsilon)
 
     @property
-    def wants(self) -> tuple[Want, ...]:
+    def report_fields(self) -> tuple[ReportField, ...]:
         """A level is the loss of the client's own last model."""
         return ("loss_after",) if self.g == "level" else ()
 
@@ -54,14 +54,14 @@ class UtilitySurrogate:
 
     def stand_in(
         self, state: FloatArray, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[StandIn, FloatArray]:
+    ) -> tuple[SurrogateCredit, FloatArray]:
         """Credit every offline client that has taken part before."""
         absent = ledger.last_completed >= 0
         absent[available] = False
         missing = np.flatnonzero(absent)
         eta = self.eta0 * np.exp(-self.lam * (round - ledger.last_completed[missing]))
         total = float(eta.sum())
-        return StandIn(
+        return SurrogateCredit(
             missing, eta * state[missing], total, self._error(state, missing, ledger, evaluate) * total
         ), state
 

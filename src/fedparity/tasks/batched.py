@@ -81,7 +81,7 @@ class Batched:
 
     def train_many(self, jobs: Sequence[Job]) -> list[ClientReport]:
         """All clients of a cohort, group by group."""
-        if not jobs or any(isinstance(job.local, PhpFl) or "prototypes" in job.wants for job in jobs):
+        if not jobs or any(isinstance(job.local, PhpFl) or "prototypes" in job.report_fields for job in jobs):
             return [self.task.train(job) for job in jobs]
         ends = np.linspace(0, len(jobs), math.ceil(len(jobs) / self._group) + 1).astype(int)
         # What Python does for each client comes first, at once for all: threads could not share it.
@@ -125,7 +125,7 @@ class Batched:
             own, worse = self._descend(data, data.personal_steps, begin, pull)
             personal = own.numpy()
             bad = [a or b for a, b in zip(bad, worse, strict=True)]
-        if any("loss_after" in job.wants for job in jobs):
+        if any("loss_after" in job.report_fields for job in jobs):
             after = data.losses(self._models, self._split(weights))
             for i, mean in enumerate(data.means(after)):
                 told[i]["loss_after"] = mean
@@ -147,12 +147,12 @@ class Batched:
 
     def _before(self, jobs: Sequence[Job], data: _Data) -> list[dict[str, Any]]:
         told: list[dict[str, Any]] = [{} for _ in jobs]
-        wants = frozenset[str]().union(*(job.wants for job in jobs))
-        if wants & {"loss_before", "loss_rms"}:
+        fields = frozenset[str]().union(*(job.report_fields for job in jobs))
+        if fields & {"loss_before", "loss_rms"}:
             losses = data.losses(self._models, self._split(self._stack([job.params for job in jobs])))
             for i, (mean, square) in enumerate(zip(data.means(losses), data.means(losses**2), strict=True)):
                 told[i] |= {"loss_before": mean, "loss_rms": math.sqrt(square)}
-        if "accuracy_before" in wants:
+        if "accuracy_before" in fields:
             for i, job in enumerate(jobs):
                 evals = self.task.evaluate(job.params, np.array([job.client]), "accuracy")
                 told[i]["accuracy_before"] = float(evals.accuracy[0])

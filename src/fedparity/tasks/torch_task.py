@@ -143,7 +143,7 @@ class TorchTask:
         with self.flat.lend(job.params) as replica:
             told = self._before(replica, job, data)
             trained, own, failure = self._train_by_rule(replica, job, data)
-            if failure is None and "loss_after" in job.wants:
+            if failure is None and "loss_after" in job.report_fields:
                 replica.load(trained)
                 told["loss_after"] = float(self._losses(replica, data).mean())
                 if not math.isfinite(told["loss_after"]):
@@ -159,13 +159,13 @@ class TorchTask:
     def _before(self, replica: Replica, job: Job, data: Own) -> dict[str, Any]:
         """What the report says about the model received, as far as anybody wants to know."""
         told: dict[str, Any] = {}
-        if job.wants & {"loss_before", "loss_rms"}:
+        if job.report_fields & {"loss_before", "loss_rms"}:
             losses = self._losses(replica, data)
             told["loss_before"] = float(losses.mean())
             told["loss_rms"] = float(np.sqrt((losses**2).mean()))
-        if "accuracy_before" in job.wants:
+        if "accuracy_before" in job.report_fields:
             told["accuracy_before"] = float(self._hits(job.params, self.samples.test[job.client]).mean())
-        if "prototypes" in job.wants:
+        if "prototypes" in job.report_fields:
             told["prototypes"] = self._prototypes(replica, data)
         return told
 

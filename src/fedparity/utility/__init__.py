@@ -3,12 +3,12 @@
 from typing import Any
 
 from fedparity.core.protocols import Utility
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 from fedparity.utility.global_drop import AccuracyGain, GlobalLossDrop
 from fedparity.utility.loss_drop import LossDrop
 from fedparity.utility.none import NoUtility
 
-UTILITIES: Table[Utility[Any]] = Table(
+UTILITIES: Registry[Utility[Any]] = Registry(
     "utility",
     {
         "loss_drop": LossDrop,

@@ -34,7 +34,7 @@ class GlobalLossDrop:
 
     bound: float = 10.0
     needs_evaluation: ClassVar[bool] = True
-    wants: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
 
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)
@@ -59,7 +59,7 @@ class AccuracyGain:
 
     bound: float = 1.0
     needs_evaluation: ClassVar[bool] = True
-    wants: ClassVar[tuple[str, ...]] = ("accuracy_before",)
+    report_fields: ClassVar[tuple[str, ...]] = ("accuracy_before",)
 
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)

@@ -22,7 +22,7 @@ class LossDrop:
 
     bound: float = 10.0
     needs_evaluation: ClassVar[bool] = False
-    wants: ClassVar[tuple[str, ...]] = ("loss_before", "loss_after")
+    report_fields: ClassVar[tuple[str, ...]] = ("loss_before", "loss_after")
 
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)

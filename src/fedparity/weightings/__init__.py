@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedparity.core.protocols import Weighting
-from fedparity.core.registry import Table
+from fedparity.core.registry import Registry
 from fedparity.weightings.adjusted import AvailabilityAdjusted
 from fedparity.weightings.agnostic import Agnostic
 from fedparity.weightings.cafed import CaFed
@@ -24,7 +24,7 @@ from fedparity.weightings.qfair import QFair
 from fedparity.weightings.robust import Clipped, GeometricMedian, Krum
 from fedparity.weightings.tilted import Tilted
 
-WEIGHTINGS: Table[Weighting[Any]] = Table(
+WEIGHTINGS: Registry[Weighting[Any]] = Registry(
     "weighting",
     {
         "mean": Mean,

@@ -35,7 +35,7 @@ class Agnostic:
 
     rate: float = 0.1
     form: Literal["projected", "exponentiated"] = "projected"
-    wants: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Mohri et al., Agnostic Federated Learning, ICML 2019"
 
     def __post_init__(self) -> None:

@@ -68,7 +68,7 @@ class CaFed:
     tau: float = 0.0
     smooth: float = 0.0
     """How much of a client's earlier mean loss stays."""
-    wants: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Rodio et al., Federated Learning under Heterogeneous and Correlated Client Availability"
 
     def __post_init__(self) -> None:

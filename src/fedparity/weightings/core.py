@@ -27,7 +27,7 @@ class Core:
     bound: float = 5.0
     margin: float = 0.01
     normalise: bool = False
-    wants: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Ray Chaudhury et al., Fairness in Federated Learning via Core-Stability, NeurIPS 2022"
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ class FairVector:
 
     alpha: float = 0.1
     tau: int = 1
-    wants: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Wang et al., Federated Learning with Fair Averaging, IJCAI 2021"
 
     def __post_init__(self) -> None:

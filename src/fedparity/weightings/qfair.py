@@ -27,7 +27,7 @@ class QFair:
     q: float = 1.0
     lipschitz: float | None = None
     """L; none: 1 / the local learning rate, which a spec knows (10 without one)."""
-    wants: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Li et al., Fair Resource Allocation in Federated Learning, ICLR 2020"
 
     def __post_init__(self) -> None:

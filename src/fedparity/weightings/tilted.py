@@ -24,7 +24,7 @@ class Tilted:
     """Weights proportional to e^(t x loss) (TERM)."""
 
     t: float = 0.1
-    wants: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Li et al., Tilted Empirical Risk Minimization, ICLR 2021"
 
     def __post_init__(self) -> None:
