@@ -16,8 +16,9 @@ from fedparity.core.journal import from_json
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.results import FILES, Results, open_store
 from fedparity.experiment.runner import Watch, build_coordinator, build_task, draw_trace, ready, run_spec
+from fedparity.experiment.schedule import Setting, schedule
 from fedparity.experiment.spec import MethodSpec, load, parse, to_toml
-from fedparity.schedulers import Reactive
+from fedparity.schedulers import Parity, Reactive
 from fedparity.surrogates import NoSurrogate, UtilitySurrogate
 from fedparity.weightings import Mean
 
@@ -545,3 +546,28 @@ def test_results_without_runs_say_so():
     whole = run_spec(spec)
     empty = Results(spec, whole.trace, whole.limit, [])
     assert (empty.rounds, empty.of("uniform"), empty.row("uniform")) == (0, [], {})
+
+
+def test_the_limit_has_the_slots_that_were_used():
+    over = ("over_select=0.5", "rounds=40", "population.clients=12")
+    results = run_spec(spec_of(*over, methods=("uniform", "parity", "oracle")))
+    assert results.spec.asked == 5
+    assert max(len(ids) for ids in results.of("parity")[0].selected) == 5
+    by_hand = frontier(results.trace, 5)
+    np.testing.assert_array_equal(results.limit.counts, by_hand.counts)
+    for name in results.methods:
+        (run,) = results.of(name)
+        assert run.ledger.selected.sum() == by_hand.total  # nothing to cut: the limit is that of the slots used
+        assert results.splits(run)["selection_gap"].avoidable >= -1e-12
+    (oracle,) = results.of("oracle")
+    np.testing.assert_array_equal(oracle.ledger.selected, by_hand.counts)
+    assert results.splits(results.of("parity")[0])["selection_gap"].avoidable < 0.05
+
+
+def test_a_run_and_a_schedule_tell_the_same_limit():
+    spec = spec_of("over_select=0.5", "rounds=60", methods=("parity",))
+    results = run_spec(spec)
+    setting = Setting(draw_trace(spec), clients=14, rounds=60, cohort=3, over_select=0.5)
+    (draw,) = schedule(Parity(), setting).draws
+    (run,) = results.runs
+    assert results.splits(run)["selection_gap"].unavoidable == pytest.approx(draw.limit.selection_gap)

@@ -226,7 +226,7 @@ def _tell(found: Comparison, files: list[str], shown: str) -> None:
 def _show(found: Comparison, files: list[str]) -> None:
     s, seeds = found.spec, len(found.seeds)
     say(
-        f"{s.population.clients} clients ({s.population.availability}), {s.rounds} rounds, {s.cohort} asked a round, "
+        f"{s.population.clients} clients ({s.population.availability}), {s.rounds} rounds, {s.asked} asked a round, "
         f"{seeds} seed{'s' if seeds > 1 else ''} on one trace"
     )
     there = {m.key: m for m in found.shown()}

@@ -182,7 +182,7 @@ def show_results(results: Results) -> None:
     seeds = len({run.seed for run in results.runs})
     console.print(
         f"{s.population.clients} clients ({escape(plain(s.population.availability))}), {results.rounds} rounds, "
-        f"{s.cohort} asked a round, {seeds} seed{'s' if seeds > 1 else ''}",
+        f"{s.asked} asked a round, {seeds} seed{'s' if seeds > 1 else ''}",
         soft_wrap=True,
     )
     rows = {name: results.row(name) for name in results.methods}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +53,7 @@ from fedparity.core.types import (
     Rows,
     SurrogateCredit,
     Vector,
+    slots_per_round,
 )
 from fedparity.estimators import Forecast, RunningMean
 from fedparity.local.rules import Plain
@@ -156,7 +156,7 @@ class Coordinator:
     @property
     def asked(self) -> int:
         """How many clients are asked, over-selection included."""
-        return self.cohort + math.ceil(self.cohort * self.over_select)
+        return slots_per_round(self.cohort, self.over_select)
 
     def init(self, num_clients: int, params: Vector | None = None, watched: Trace | None = None) -> State:
         """The state before the first round; without `params` there is no model, only bookkeeping.

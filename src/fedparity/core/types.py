@@ -5,6 +5,7 @@ Clients are numbered 0..N-1. An array of ids is sorted and free of repeats; an a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -32,6 +33,11 @@ ReportField: TypeAlias = Literal["loss_before", "loss_after", "accuracy_before",
 
 NO_IDS: Ids = np.empty(0, dtype=np.int64)
 NO_FLOATS: FloatArray = np.empty(0, dtype=np.float64)
+
+
+def slots_per_round(cohort: int, over_select: float) -> int:
+    """How many clients a round asks: the cohort, and the share beyond it that makes up for dropouts."""
+    return cohort + math.ceil(cohort * over_select)
 
 
 @dataclass(frozen=True, slots=True)

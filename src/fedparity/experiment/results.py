@@ -114,7 +114,7 @@ class Results:
         """Each count metric beside its limit at the run's own number of filled slots."""
         limit = self.limit
         if run.ledger.rounds != self.rounds:  # stopped in the middle of a round: some methods are one ahead
-            limit = frontier(self.trace.head(max(1, run.ledger.rounds)), self.spec.cohort)
+            limit = frontier(self.trace.head(max(1, run.ledger.rounds)), self.spec.asked)
         total = min(int(run.ledger.selected.sum()), limit.total)
         best = summarise_counts(
             limit.at_total(total).counts, run.ledger.online, self.spec.cohort, max(1, run.ledger.rounds)

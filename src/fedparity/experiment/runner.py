@@ -78,7 +78,7 @@ def build_coordinator(
         weighting = weighting.with_rate(rate)
     scheduler = SCHEDULERS.build(str(m.scheduler))
     if trace is not None and isinstance(scheduler, Fixed):
-        scheduler = Fixed(frontier(trace, spec.cohort).schedule)
+        scheduler = Fixed(frontier(trace, spec.asked).schedule)
     return Coordinator(
         spec.cohort,
         seed=seed,
@@ -254,7 +254,7 @@ def run_spec(spec: Spec, watch: Watch | None = None, trace: Trace | None = None)
             break
     if watch.store is not None:
         watch.store.sweep()
-    limit = frontier(trace.head(max(1, min(run.ledger.rounds for run in runs))), spec.cohort)
+    limit = frontier(trace.head(max(1, min(run.ledger.rounds for run in runs))), spec.asked)
     return Results(spec, trace, limit, runs, complete, versions(), erased)
 
 

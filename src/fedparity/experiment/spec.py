@@ -7,7 +7,6 @@ docs/formats.md to them.
 from __future__ import annotations
 
 import json
-import math
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fedparity.availability import AVAILABILITY, looks_like_a_path
 from fedparity.core.errors import ConfigError, FedparityError, InputError, unknown
+from fedparity.core.types import slots_per_round
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
 from fedparity.estimators import ORACLE, estimator_of
@@ -248,9 +248,10 @@ class Spec(_Part):
             raise ValueError(f"cohort={self.cohort} but population.clients={n}; lower cohort to {n}")
         if not self.methods:
             raise ValueError('methods is empty; list at least one, for example [[methods]] name = "parity"')
-        asked = self.cohort + math.ceil(self.cohort * self.over_select)
-        if self.min_reports > asked:
-            raise ValueError(f"min_reports={self.min_reports} but only {asked} are asked; lower it or raise cohort")
+        if self.min_reports > self.asked:
+            raise ValueError(
+                f"min_reports={self.min_reports} but only {self.asked} are asked; lower it or raise cohort"
+            )
         names = [m.name for m in self.methods]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
@@ -267,6 +268,11 @@ class Spec(_Part):
                 raise ValueError(f"population.{given[0]} is for trace files, but {text!r} is a model; leave it out")
             _build("population.availability", AVAILABILITY.build, text)
         return self
+
+    @property
+    def asked(self) -> int:
+        """How many slots a round has, over-selection included."""
+        return slots_per_round(self.cohort, self.over_select)
 
     def resolved(self) -> Spec:
         """The same run with nothing left to defaults."""

@@ -114,7 +114,7 @@ def _axes(found: Comparison, across: svg.Scale, up: svg.Scale) -> Iterator[str]:
     yield svg.text(f.left, 28, "Accuracy against fairness", class_="title")
     spread = f"bars: one standard deviation over {len(found.seeds)} seeds" if len(found.seeds) > 1 else "one seed"
     where = words.shortened(s.population.availability, 40)
-    told = f"{s.population.clients} clients ({where}), {s.rounds} rounds, {s.cohort} asked a round"
+    told = f"{s.population.clients} clients ({where}), {s.rounds} rounds, {s.asked} asked a round"
     yield svg.text(f.left, 50, told, class_="axis")
     dashed = "; dashed: parity over β" if found.curves else ""
     yield svg.text(f.right, f.bottom + 64, f"{spread}{dashed}", class_="axis end")
