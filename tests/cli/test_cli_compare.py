@@ -20,6 +20,7 @@ SMALL = (
 )
 METHODS = ("--methods", "uniform,inverse,parity")
 STAT = {"mean", "sd", "n", "difference", "low", "high", "rank", "pairs", "wins", "ties", "losses"}
+STAT |= {"p", "p_holm", "told_apart"}
 COST = {"asked", "updates", "parameters", "megabytes", "server_words", "client_words", "local_steps", "seconds"}
 
 
@@ -30,6 +31,7 @@ def test_methods_are_run_and_compared(fedparity, tmp_path):
     assert lines[0] == "8 clients (bernoulli:low=.3), 4 rounds, 2 asked a round, 2 seeds on one trace"
     assert max(len(line) for line in lines if not line.startswith("Files: ")) <= 80
     assert any(line.startswith("minus uniform") for line in lines)
+    assert "Differences to uniform over 2 paired seeds: paired t intervals, 95 %." in out.replace("\n", " ")
     assert "Fairest by avoidable Gini: " in out
     assert "most accurate: " in " ".join(lines)
     assert "\x1b" not in out
@@ -44,7 +46,7 @@ def test_json_alone_on_stdout_with_every_key(fedparity, tmp_path):
     found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert list(found) == [
         *("rounds", "seeds", "clients", "cohort", "availability", "reference"),
-        *("metrics", "cost", "outcome", "files"),
+        *("metrics", "cost", "note", "outcome", "files"),
     ]
     assert (found["rounds"], found["seeds"], found["clients"], found["cohort"]) == (4, 2, 8, 2)
     assert found["reference"] == "parity"

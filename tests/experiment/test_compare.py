@@ -15,7 +15,7 @@ from fedparity.experiment.compare import COMPARED, Comparison, Contender, Part, 
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, run_spec
 from fedparity.experiment.spec import parse
-from fedparity.metrics import bootstrap_interval, gini
+from fedparity.metrics import gini, t_interval
 from fedparity.report.latex import latex_escape, to_latex
 from fedparity.report.tradeoff import SIZE, _shared, draw_tradeoff, points
 
@@ -33,6 +33,8 @@ dataset = "{dataset}"
 epochs = 3
 {methods}
 """
+
+GINI_AVOIDABLE = next(m for m in COMPARED if m.key == "gini_avoidable")
 
 
 def spec_of(*methods, name="one", rounds=6, seeds=3, dataset="logistic"):
@@ -86,7 +88,8 @@ def test_means_deviations_and_differences_by_hand(pair, found):
         d = np.array(a) - np.array(b)
         stat = found.stats["accuracy"][name]
         assert stat.difference == pytest.approx(d.mean())
-        assert (stat.low, stat.high) == bootstrap_interval(d)
+        assert (stat.low, stat.high) == t_interval(d)
+        assert (stat.p, stat.p_holm, stat.told_apart) == (None, None, False)  # three pairs tell nothing apart
         assert (stat.wins, stat.ties, stat.losses) == ((d > 0).sum(), (d == 0).sum(), (d < 0).sum())
         assert stat.pairs == 3
     own = found.stats["accuracy"]["uniform"]
@@ -145,7 +148,7 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path):
     found = compare([read_part(tmp_path / "s")])
     stat = found.stats["gini"]["parity"]
     assert (stat.sd, stat.low, stat.high, stat.n, stat.pairs) == (None, None, None, 1, 1)
-    assert found.outcome().endswith("One seed gives no interval: differences may be chance.")
+    assert found.outcome().endswith("Differences may be chance: to tell 2 methods apart takes 6 seeds or more.")
     assert "\\pm $" not in to_latex(found)
     assert "over 1 seed." in to_latex(found)
 
@@ -211,11 +214,38 @@ def test_an_unknown_reference_and_nothing_at_all(pair):
 
 
 def test_the_outcome_names_the_best_and_who_cannot_be_told_from_it(found):
-    made = made_up(found, {"a": (0.1, 0.1, 0.1), "b": (0.1, 0.11, 0.09), "c": (0.5, 0.5, 0.6)})
-    assert made.best(next(m for m in COMPARED if m.key == "gini_avoidable")) == ["a", "b"]
-    said = made.outcome()
-    assert said.startswith(
-        "Fairest by avoidable Gini: a (the difference of b is within the interval of zero); most accurate: c"
+    wobble = np.array([0, 1, -1, 2, -2, 1, -1, 0]) / 100
+    made = made_up(found, {"a": 0.1 - 0 * wobble, "b": 0.101 + wobble, "c": 0.5 + wobble})
+    assert made.best(GINI_AVOIDABLE) == ["a", "b"]
+    assert made.outcome() == "Fairest by avoidable Gini: a (not told apart from b); most accurate: c."
+    apart = made.stats["accuracy"]
+    assert (apart["b"].told_apart, apart["c"].told_apart, apart["a"].told_apart) == (False, True, None)
+    assert apart["c"].p == 2**-7
+    assert apart["c"].p_holm == 2**-6
+
+
+def test_the_table_its_note_and_the_outcome_go_by_the_same_test(found):
+    wobble = np.array([0, 1, -1, 2, -2, 1, -1, 0]) / 1000
+    made = made_up(found, {"a": 0.1 + wobble, "b": 0.2 - wobble, "c": 0.1 - wobble})
+    text = to_latex(made)
+    stars = [line for line in text.splitlines() if "^{*}" in line]
+    assert stars
+    assert all(line.strip().startswith("b &") for line in stars)
+    assert made.note() in text.replace("\\%", "%")
+    assert made.note() == (
+        "Differences to a over 8 paired seeds: paired t intervals, 95 %. A star: told apart by the sign-flip test,"
+        " p at most .05 after Holm's correction over 2 methods."
+    )
+
+
+def test_five_seeds_have_no_star_and_say_what_it_takes(found):
+    clear = np.arange(5) / 1000
+    made = made_up(found, {"a": clear, "b": clear + 0.5, "c": clear + 0.8, "d": clear + 0.9})
+    assert "^{*}" not in to_latex(made)
+    assert made.note().endswith("over 3 methods; fewer than 7 seeds have none.")
+    assert made.outcome() == (
+        "Fairest by avoidable Gini: a; most accurate: d."
+        " Differences may be chance: to tell 4 methods apart takes 8 seeds or more."
     )
 
 
@@ -224,8 +254,8 @@ def test_oracles_are_limits_not_winners(tmp_path):
     found = compare([read_part(tmp_path / "o")])
     assert found.hindsight == {"oracle", "inverse_oracle"}
     assert found.stats["gini_avoidable"]["oracle"].mean == pytest.approx(0)
-    assert not {"oracle", "inverse_oracle"} & set(found.best(next(m for m in COMPARED if m.key == "gini_avoidable")))
-    assert found.outcome().endswith("(oracles aside).")
+    assert not {"oracle", "inverse_oracle"} & set(found.best(GINI_AVOIDABLE))
+    assert "(oracles aside)." in found.outcome()
 
 
 def made_up(found, values):
@@ -233,7 +263,8 @@ def made_up(found, values):
     given = {name: np.array(v) for name, v in values.items()}
     stats = {m.key: module._stats(given, next(iter(values)), m) for m in COMPARED}
     columns = {m.key: given for m in COMPARED}
-    return Comparison(found.spec, (0, 1, 2), next(iter(values)), tuple(values), columns, stats, {})
+    seeds = tuple(range(len(next(iter(given.values())))))
+    return Comparison(found.spec, seeds, next(iter(values)), tuple(values), columns, stats, {})
 
 
 # --- files

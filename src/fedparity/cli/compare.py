@@ -272,7 +272,7 @@ def _show_differences(found: Comparison) -> None:
             cells += [_difference(stat), "-" if stat.rank is None else f"{stat.rank:.1f}"]
         pairs = next((p for m in metrics if (p := found.stats[m.key][name].pairs) is not None), None)
         rows.append((name, *cells, "" if pairs is None else str(pairs)))
-    _table((f"minus {plain(found.reference)}", *heads, "pairs"), rows)
+    _table((f"minus {plain(found.reference)}", *heads, "pairs"), rows, found.note())
 
 
 def _difference(stat: Stat) -> str:
@@ -280,7 +280,7 @@ def _difference(stat: Stat) -> str:
         return ""
     if stat.difference is None:
         return "-"
-    mean = _short(stat.difference, 3, sign=True)
+    mean = f"{_short(stat.difference, 3, sign=True)}{'*' if stat.told_apart else ''}"
     if stat.low is None or stat.high is None:
         return mean
     return f"{mean} [{_short(stat.low, 3, sign=True)}, {_short(stat.high, 3, sign=True)}]"
@@ -303,7 +303,7 @@ def _show_cost(found: Comparison) -> None:
     _table(("cost a run", *(head for head, *_ in known)), rows)
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], note: str = "") -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -314,7 +314,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     for row in rows:
         table.add_row(*(escape(plain(cell)) for cell in row))
     console_for().print(table)
-    console_for().print()
+    console_for().print(f"{plain(note)}\n" if note else "", markup=False)
 
 
 # -- citations --------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from fedparity.experiment.results import MethodRun, Results
 from fedparity.experiment.runner import load_results, state_classes
 from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.tasks import build_task
-from fedparity.metrics import align_seeds, compare_methods, mean_ranks, summarise_performance
+from fedparity.metrics import align_seeds, compare_methods, mean_ranks, pairs_needed, summarise_performance
 from fedparity.schedulers import SCHEDULERS, Parity
 from fedparity.store import Store
 from fedparity.store.tree import flatten
@@ -82,7 +82,7 @@ class Stat:
     difference: float | None = None
     """Mean over pairs of method - reference; None for the reference itself."""
     low: float | None = None
-    """Its bootstrap 95 % interval; None with fewer than two pairs."""
+    """Its paired t interval, 95 %; None with fewer than two pairs."""
     high: float | None = None
     rank: float | None = None
     """Mean place among all methods, 1 the best."""
@@ -90,6 +90,12 @@ class Stat:
     wins: int | None = None
     ties: int | None = None
     losses: int | None = None
+    p: float | None = None
+    """Sign-flip test; None with fewer than six pairs."""
+    p_holm: float | None = None
+    """The same after Holm's correction over all methods but the reference."""
+    told_apart: bool | None = None
+    """Whether it differs from the reference by more than chance explains (`PairedDifference.told_apart`): a star."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,31 +175,48 @@ class Comparison:
         return [m for m in found if m.key != "own_accuracy" or not same]
 
     def best(self, metric: Metric) -> list[str]:
-        """The method with the best mean, then those whose difference to it has an interval around zero."""
+        """The method with the best mean, then those that are not told apart from it."""
         stats = {name: s for name, s in self.stats[metric.key].items() if name not in self.hindsight}
         known = {name: s.mean for name, s in stats.items() if s.mean is not None}
         if not known:
             return []
         sign = -1 if metric.higher else 1
         top = min(known, key=lambda name: (sign * known[name], self.methods.index(name)))
-        near = compare_methods(self.values[metric.key], top, higher_is_better=metric.higher)
-        tied = [name for name in self.methods if name in near and near[name].low <= 0 <= near[name].high]
-        return [top, *(name for name in tied if name in known)]
+        values = {name: self.values[metric.key][name] for name in known}
+        # Which one is the top is read off these very numbers, so any two of them might have been compared.
+        near = compare_methods(values, top, comparisons=math.comb(len(known), 2))
+        return [top, *(name for name in self.methods if name in near and not near[name].told_apart)]
 
     def outcome(self) -> str:
-        """Who is fairest and who is most accurate, and from whom they cannot be told apart."""
+        """Who is fairest and who is most accurate, and from whom they are not told apart."""
         said = []
+        rivals = len(self.methods) - len(self.hindsight)
+        needed = pairs_needed(math.comb(rivals, 2)) if rivals > 1 else 1
         for words, key in (("Fairest by avoidable Gini", FAIRNESS), ("most accurate", ACCURACY)):
             found = self.best(next(m for m in COMPARED if m.key == key))
             if found:
                 top, *near = found
-                noun, verb = ("difference", "is") if len(near) == 1 else ("differences", "are")
-                tied = f" (the {noun} of {_listed(near)} {verb} within the interval of zero)" if near else ""
+                tied = f" (not told apart from {_listed(near)})" if near and len(self.seeds) >= needed else ""
                 said.append(f"{words}: {top}{tied}")
         aside = " (oracles aside)" if self.hindsight and said else ""
         text = f"{'; '.join(said)}{aside}." if said else "Nothing to compare by is defined."
-        single = len(self.seeds) == 1 and len(self.methods) > 1
-        return f"{text} One seed gives no interval: differences may be chance." if single else text
+        if len(self.seeds) >= needed:
+            return text
+        return f"{text} Differences may be chance: to tell {rivals} methods apart takes {needed} seeds or more."
+
+    def note(self) -> str:
+        """What stands under the differences: which interval and test, over how many pairs, corrected for how many."""
+        pairs = [s.pairs for by_name in self.stats.values() for s in by_name.values() if s.pairs]
+        if not pairs:
+            return ""
+        others, low, high = len(self.methods) - 1, min(pairs), max(pairs)
+        over = f"{low} to {high} paired seeds" if low < high else f"{high} paired seed{'s' * (high > 1)}"
+        needed = pairs_needed(others)
+        few = f"; fewer than {needed} seeds have none" if low < needed else ""
+        return (
+            f"Differences to {self.reference} over {over}: paired t intervals, 95 %. A star: told apart by the"
+            f" sign-flip test, p at most .05 after Holm's correction over {others} method{'s' * (others > 1)}{few}."
+        )
 
     def to_json(self, files: Sequence[str] = ()) -> dict[str, Any]:
         """What `--json` prints and comparison.json holds."""
@@ -209,6 +232,7 @@ class Comparison:
                 for key, found in self.stats.items()
             },
             "cost": {name: dataclasses.asdict(cost) for name, cost in self.cost.items()},
+            "note": self.note(),
             "outcome": self.outcome(),
             "files": list(files),
         }
@@ -309,7 +333,8 @@ def _stats(values: Mapping[str, FloatArray], reference: str, metric: Metric) -> 
             found[name] = Stat(mean, sd, len(known), rank=rank)
         else:
             told = (_or_none(d.mean), _or_none(d.low), _or_none(d.high))
-            found[name] = Stat(mean, sd, len(known), *told, rank, d.pairs, d.wins, d.ties, d.losses)
+            tested = (_or_none(d.p), _or_none(d.p_holm), d.told_apart)
+            found[name] = Stat(mean, sd, len(known), *told, rank, d.pairs, d.wins, d.ties, d.losses, *tested)
     return found
 
 

@@ -1,18 +1,23 @@
-"""Methods compared on the same seeds: one number a method and seed, and what the difference is worth.
+"""Methods compared on the same seeds: one number per method and seed, and what the difference is worth.
 
 A seed fixes data, availability and initial model for all methods, so d_s = method_s - reference_s has none of the
 spread between seeds in it. Reported are
 
-    mean d with a percentile bootstrap interval (Efron 1979) over seeds, wins / ties / losses,
-    mean ranks over seeds, 1 the best, ties sharing the mean of their places (Demšar, JMLR 2006),
-    on demand the Wilcoxon signed-rank p-value (two-sided): with n pairs at least 2^(1-n), so never below .05 with 5.
+    mean d with the paired t interval, mean +- t_{n-1} s / sqrt(n) (Student 1908), wins / ties / losses,
+    p of the sign-flip test (Fisher 1935): the share of sign patterns of d with at least the |sum| that was seen,
+    p after Holm's correction (1979) over all methods of one table: noise has a star in at most 5 % of tables,
+    mean ranks over seeds, 1 the best, ties sharing the mean of their places (Demšar, JMLR 2006).
 
-Few seeds make intervals that are too narrow: `pairs` stands beside every number. A seed for which a value is missing
-(NaN or infinite) is left out, of a difference if one of its two is missing, of the ranks if any is.
+Two methods are *told apart* if p after Holm is at most .05, and never by fewer than 6 pairs. The smallest p of n pairs
+is 2^(1-n), so k comparisons need n with k 2^(1-n) <= .05 (`pairs_needed`). The interval is of one comparison alone, and
+holds for differences that are about normal; the test needs only that plus and minus are equally likely if nothing
+differs. A seed for which a value is missing (NaN or infinite) is left out, of a difference if one of its two is
+missing, of the ranks if any is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,8 +30,13 @@ from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
 from fedparity.metrics.inequality import NAN
 
-RESAMPLES = 2000
 CONFIDENCE = 0.95
+LEVEL = 0.05
+"""The share of tables of pure noise in which any two methods are told apart, at most."""
+FEWEST = 6
+"""Pairs below which nothing is told apart: 5 cannot have a p-value below .05."""
+EXACT, DRAWS = 14, 10_000
+"""Up to so many pairs all sign patterns are counted; beyond, so many drawn ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +49,21 @@ class PairedDifference:
     mean: float
     """Mean of method - reference; NaN without pairs."""
     low: float
-    """The bootstrap interval; NaN with fewer than two pairs, of which nothing can be told."""
+    """The paired t interval; NaN with fewer than two pairs, of which nothing can be told."""
     high: float
     wins: int
     """Pairs in which the method is better."""
     ties: int
     losses: int
-    p: float | None = None
-    """Wilcoxon signed-rank, two-sided, over `p_pairs`; None if not asked for."""
-    p_pairs: int | None = None
-    """Pairs that differ: the test leaves out the others."""
+    p: float = NAN
+    """Sign-flip test, two-sided; NaN with fewer than six pairs."""
+    p_holm: float = NAN
+    """The same after Holm's correction over the methods of the table."""
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the two differ by more than chance explains: what stars and sentences go by."""
+        return self.p_holm <= LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +75,7 @@ class MeanRanks:
 
 
 def align_seeds(values: Mapping[str, Mapping[int, float]]) -> tuple[tuple[int, ...], dict[str, FloatArray]]:
-    """All seeds in order, and a vector a method with NaN where it has not run."""
+    """All seeds in order, and one vector per method with NaN where it has not run."""
     seeds = tuple(sorted({seed for found in values.values() for seed in found}))
     return seeds, {name: np.array([found.get(s, NAN) for s in seeds], dtype=float) for name, found in values.items()}
 
@@ -72,30 +87,29 @@ def compare_methods(
     higher_is_better: bool = True,
     tie: float = 0.0,
     confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    wilcoxon: bool = False,
+    comparisons: int | None = None,
 ) -> dict[str, PairedDifference]:
-    """Every other method against `reference`; `values` has an entry a seed, in the same order for all.
+    """Every other method against `reference`; `values` has one entry per seed, in the same order for all.
 
-    Differences of at most `tie` are ties. One `seed` gives the same intervals, with the same resamples for all methods.
+    Differences of at most `tie` are ties. `comparisons` is what Holm's correction is over, unless it is those made
+    here: all pairs, for a reference that was itself chosen by these values.
     """
     checks.not_negative("tie", tie)
     columns = _columns(values)
     if reference not in columns:
         raise unknown("reference method", reference, columns)
     sign = 1 if higher_is_better else -1
+    apart = {name: differences(columns[name], columns[reference]) for name in columns if name != reference}
+    p = {name: sign_flip(d) for name, d in apart.items()}
+    corrected = holm(p, comparisons)
     found = {}
-    for name in columns:
-        if name == reference:
-            continue
-        d = differences(columns[name], columns[reference])
-        low, high = bootstrap_interval(d, confidence=confidence, resamples=resamples, seed=seed)
-        p, p_pairs = signed_rank(d) if wilcoxon else (None, None)
+    for name, d in apart.items():
+        low, high = t_interval(d, confidence)
         wins, losses = int((sign * d > tie).sum()), int((sign * d < -tie).sum())
         mean = float(d.mean()) if len(d) else NAN
         ties = len(d) - wins - losses
-        found[name] = PairedDifference(name, reference, len(d), mean, low, high, wins, ties, losses, p, p_pairs)
+        tested = (p[name], corrected[name])
+        found[name] = PairedDifference(name, reference, len(d), mean, low, high, wins, ties, losses, *tested)
     return found
 
 
@@ -106,20 +120,51 @@ def differences(method: ArrayLike, reference: ArrayLike) -> FloatArray:
     return columns["method"][there] - columns["reference"][there]
 
 
-def bootstrap_interval(
-    d: ArrayLike, *, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[float, float]:
-    """The percentile bootstrap interval of the mean: quantiles of the means of `resamples` draws with replacement."""
-    checks.positive("confidence", confidence)
-    checks.between("confidence", confidence, 0, 1)
-    checks.at_least("resamples", resamples, 1)
+def t_interval(d: ArrayLike, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Student's interval of the mean; NaN with fewer than two differences."""
+    if not 0 < confidence < 1:
+        raise ConfigError(f"confidence={confidence} must be above 0 and below 1")
     values = _finite(d)
     n = len(values)
     if n < 2:
         return NAN, NAN
-    means = values[stream(seed, "paired.bootstrap").integers(n, size=(resamples, n))].mean(axis=1)
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    from scipy.special import stdtrit
+
+    mean, half = values.mean(), stdtrit(n - 1, (1 + confidence) / 2) * values.std(ddof=1) / math.sqrt(n)
+    return float(mean - half), float(mean + half)
+
+
+def sign_flip(d: ArrayLike) -> float:
+    """The two-sided p-value of the sign-flip test on the mean; NaN with fewer than six differences."""
+    values = _finite(d)
+    n = len(values)
+    if n < FEWEST:
+        return NAN
+    if n <= EXACT:  # a pattern and its opposite have the same |sum|: half of them will do
+        flips = np.arange(2 ** (n - 1))[:, None] >> np.arange(n) & 1
+    else:
+        flips = stream(0, "paired.signs").integers(2, size=(DRAWS, n))
+        flips[0] = 0  # what was seen is one of the patterns
+    sums = np.abs((1 - 2 * flips) @ values)
+    return float((sums >= sums[0] - 1e-9 * np.abs(values).sum()).mean())
+
+
+def holm(p: Mapping[str, float], comparisons: int | None = None) -> dict[str, float]:
+    """Each p-value after Holm's correction over all that are known, or over `comparisons`; NaN stays NaN."""
+    known = sorted((value, name) for name, value in p.items() if math.isfinite(value))
+    over = len(known) if comparisons is None else comparisons
+    if over < len(known):
+        raise ConfigError(f"comparisons={over} but {len(known)} are made; give at least that")
+    found, highest = dict.fromkeys(p, NAN), 0.0
+    for place, (value, name) in enumerate(known):
+        found[name] = highest = max(highest, min(1.0, (over - place) * value))
+    return found
+
+
+def pairs_needed(comparisons: int) -> int:
+    """With fewer pairs no difference, however clear, can be told from chance after Holm's correction."""
+    checks.at_least("comparisons", comparisons, 1)
+    return max(FEWEST, math.ceil(1 + math.log2(comparisons / LEVEL)))
 
 
 def mean_ranks(values: Mapping[str, ArrayLike], *, higher_is_better: bool = True) -> MeanRanks:
@@ -136,17 +181,6 @@ def mean_ranks(values: Mapping[str, ArrayLike], *, higher_is_better: bool = True
     return MeanRanks({name: float(row.mean()) for name, row in zip(columns, places, strict=True)}, int(there.sum()))
 
 
-def signed_rank(d: ArrayLike) -> tuple[float, int]:
-    """The two-sided Wilcoxon signed-rank p-value, and the number of differences that are not 0; 1 without any."""
-    values = _finite(d)
-    values = values[values != 0]
-    if not len(values):
-        return 1.0, 0
-    from scipy.stats import wilcoxon
-
-    return float(wilcoxon(values).pvalue), len(values)
-
-
 def _finite(d: ArrayLike) -> FloatArray:
     values = np.asarray(d, dtype=np.float64)
     return values[np.isfinite(values)]
@@ -157,5 +191,5 @@ def _columns(values: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:
     shapes = {column.shape for column in columns.values()}
     if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
         sizes = ", ".join(f"{name} {column.shape}" for name, column in columns.items())
-        raise ConfigError(f"methods must have one value a seed, as many for all (NaN: missing); there are {sizes}")
+        raise ConfigError(f"methods must have one value per seed, as many for all (NaN: missing); there are {sizes}")
     return columns

@@ -26,20 +26,15 @@ def latex_escape(text: str) -> str:
 
 
 def to_latex(found: Comparison) -> str:
-    """A booktabs table: means and deviations, the best in bold, a star where the interval leaves out zero."""
+    """A booktabs table: means and deviations, the best in bold, a star at what is told apart."""
     s = found.spec
     shown = {m.key: m for m in found.shown()}
     caption = (
         f"{len(found.methods)} methods on one trace of {s.population.clients} clients"
         f" (availability: {latex_escape(s.population.availability)}), {s.rounds} rounds, {s.asked} asked a round:"
         f" mean $\\pm$ standard deviation over {len(found.seeds)} seed{'s' * (len(found.seeds) > 1)}."
-        " Best mean in bold."
-    )
-    if any(_clear(stat) for key in shown for stat in found.stats[key].values()):
-        caption += (
-            f" A star: the 95\\,\\% bootstrap interval of the paired difference to {latex_escape(found.reference)}"
-            " leaves out zero."
-        )
+        f" Best mean in bold. {latex_escape(found.note())}"
+    ).rstrip()
     lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "  \\centering", f"  \\caption{{{caption}}}"]
     for block in BLOCKS:
         metrics = [shown[key] for key in block if key in shown]
@@ -76,9 +71,4 @@ def _tex_cell(stat: Stat, metric: Metric, *, bold: str | None) -> str:
     mean = f"{stat.mean:.{metric.places}f}"
     shown = f"\\mathbf{{{mean}}}" if mean == bold else mean
     spread = "" if stat.sd is None else f" \\pm {stat.sd:.{metric.places}f}"
-    return f"${shown}{spread}{'^{*}' if _clear(stat) else ''}$"
-
-
-def _clear(stat: Stat) -> bool:
-    """Whether the interval of the difference leaves out zero."""
-    return stat.low is not None and stat.high is not None and not stat.low <= 0 <= stat.high
+    return f"${shown}{spread}{'^{*}' if stat.told_apart else ''}$"
