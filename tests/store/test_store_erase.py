@@ -7,16 +7,15 @@ import sqlite3
 
 import numpy as np
 import pytest
-from stored_runs import THREE, contents, heads, run_into, sha256, spec_of, unpacked
 
 from fedparity import ESTIMATORS, SCHEDULERS, UTILITIES, WEIGHTINGS, Ledger, Trace, save_trace
 from fedparity.core.errors import ConfigError, FedparityError, InputError
 from fedparity.core.journal import from_json
 from fedparity.experiment.runner import fresh_state, load_results, state_classes
 from fedparity.report.export import export
-from fedparity.store import DamagedError, Store, erase, verify
-from fedparity.store import store as store_module
+from fedparity.store import DamagedError, Store, checkpoints, erase, verify
 from fedparity.store.erase import redact
+from stored_runs import THREE, contents, heads, run_into, sha256, spec_of, unclose, unpacked
 
 CLIENTS = 8
 """As many as a forecast has bins: an array of that length need not have an entry for each client."""
@@ -42,7 +41,7 @@ def states_of(folder):
 @pytest.fixture
 def files_for_some(monkeypatch):
     for name, value in (("LARGE", 24), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 4)):
-        monkeypatch.setattr(store_module, name, value)
+        monkeypatch.setattr(checkpoints, name, value)
 
 
 @pytest.fixture
@@ -160,7 +159,7 @@ def test_a_line_edited_after_an_erasure_is_found(folder):
     client = client_of(folder)
     old = lines_of(folder)[0, "uniform"]
     erase(folder, client, fresh_state)
-    (folder / "manifest.json").unlink()
+    unclose(folder)
     intact = (folder / "run.db").read_bytes()
     at = next(n for n, line in enumerate(old) if client in names_of(line))
     for line in (old[at], redact(old[at], client).replace('"wasted":0', '"wasted":1'), "{}"):
@@ -183,7 +182,7 @@ def test_a_line_edited_after_an_erasure_is_found(folder):
 )
 def test_an_edited_list_of_erasures_is_found(folder, statement):
     erase(folder, client_of(folder), fresh_state)
-    (folder / "manifest.json").unlink()
+    unclose(folder)
     with contextlib.closing(sqlite3.connect(folder / "run.db")) as db, db:
         db.execute(statement)
     assert not verify(folder, state_classes).ok

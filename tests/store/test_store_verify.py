@@ -7,14 +7,13 @@ import sqlite3
 
 import numpy as np
 import pytest
-from stored_runs import contents, outcome, run_into, spec_of
 
 from fedparity import report
 from fedparity.core.errors import FedparityError
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, run_spec, state_classes
-from fedparity.store import Store, verify
-from fedparity.store import store as store_module
+from fedparity.store import Store, checkpoints, verify
+from stored_runs import contents, outcome, run_into, spec_of, unclose
 
 FLIPS = 200
 SPEC = ("rounds=5", "population.clients=9")
@@ -27,7 +26,7 @@ def closed(tmp_path_factory):
     spec = spec_of(*SPEC)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("LARGE", 64), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 3)):
-            patch.setattr(store_module, name, value)
+            patch.setattr(checkpoints, name, value)
         with open_store(folder, spec) as store:
             results = run_spec(spec, Watch(store=store))
             results.save(folder)
@@ -114,7 +113,7 @@ def test_an_added_file_is_found(copy, closed, name):
 
 
 def test_without_its_manifest_a_run_is_checked_by_its_digests(copy):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     verdict = verify(copy, state_classes)
     assert (verdict.ok, verdict.closed, verdict.rounds) == (True, False, 15)
     some = sorted((copy / "arrays").iterdir())
@@ -153,7 +152,7 @@ def changed(value):
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("table", ["rounds", "states"])
 def test_an_edit_of_any_cell_is_found_without_the_manifest(copy, table, step):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     intact = (copy / "run.db").read_bytes()
     missed, done = [], 0
     for key, column, value in cells(copy, table)[::step]:
@@ -172,7 +171,7 @@ def test_an_edit_of_any_cell_is_found_without_the_manifest(copy, table, step):
 
 @pytest.mark.parametrize("table", ["rounds", "states"])
 def test_a_row_deleted_by_hand_is_found_without_the_manifest(copy, table):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     intact = (copy / "run.db").read_bytes()
     keys = sorted({key for key, _, _ in cells(copy, table)})
     missed = []
@@ -189,7 +188,7 @@ def test_a_row_deleted_by_hand_is_found_without_the_manifest(copy, table):
     ("one", "other"), [(("uniform", 2), ("uniform", 4)), (("uniform", 4), ("parity_surrogate", 4))]
 )
 def test_rows_swapped_by_hand_are_found_without_the_manifest(copy, table, one, other):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     place = f"UPDATE {table} SET method = ?, round = ? WHERE method = ? AND round = ?"
     moved = edit(copy, place, ("between", 99, *one)), edit(copy, place, (*one, *other))
     assert moved == (1, 1) if table == "rounds" else sum(moved) >= 1
@@ -199,7 +198,7 @@ def test_rows_swapped_by_hand_are_found_without_the_manifest(copy, table, one, o
 
 def test_methods_that_change_places_are_found_without_the_manifest(copy):
     """Every chain is whole, but not where it belongs."""
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     for table in ("rounds", "states", "telemetry"):
         for new, old in (("x", "uniform"), ("uniform", "cup_authors"), ("cup_authors", "x")):
             edit(copy, f"UPDATE {table} SET method = ? WHERE method = ?", (new, old))
@@ -207,7 +206,7 @@ def test_methods_that_change_places_are_found_without_the_manifest(copy):
 
 
 def test_senseless_telemetry_is_one_typed_problem(copy):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     edit(copy, "UPDATE telemetry SET value = 'long ago' WHERE round = 2")
     verdict = verify(copy, state_classes)
     assert not verdict.ok
@@ -216,7 +215,7 @@ def test_senseless_telemetry_is_one_typed_problem(copy):
 
 
 def test_a_database_that_is_torn_in_the_middle_is_found(copy):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     data = (copy / "run.db").read_bytes()
     for keep in (0, 50, 4096, len(data) // 2, len(data) - 4096):
         (copy / "run.db").write_bytes(data[:keep])
@@ -252,7 +251,7 @@ def test_the_command_s_json_and_exit_codes(fedparity, copy):
     assert code == 1
     assert out.splitlines()[-1].endswith("damaged, 15 rounds checked")
 
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     code, out, _ = fedparity("verify", copy)
     assert code == 0
     assert "It was not closed cleanly, so there is no manifest to compare files with." in out

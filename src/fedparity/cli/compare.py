@@ -370,7 +370,7 @@ def _spec_behind(text: str) -> Spec | None:
     path = Path(text)
     if (path / "run.db").exists() or (path.is_dir() and not _listed_name(text)):
         with Store.read(path) as store:
-            return parse(store.meta("spec") or "", f"{path}: its spec")
+            return parse(store.spec(), f"{path}: its spec")
     return load(path) if path.is_file() or path.suffix == ".toml" or len(path.parts) > 1 else None
 
 
