@@ -11,6 +11,7 @@ from figures import FLASH_BELOW_5, FLASH_MEDIAN_SESSION, phones
 from fedparity import AVAILABILITY, SCHEDULERS, Gains, Setting, schedule
 from fedparity.estimators import Forecast, Oracle, RunningMean
 from fedparity.experiment.schedule import run_draw
+from fedparity.metrics import numbers
 
 TARGET = Path(__file__).parent.parent / "docs" / "results.md"
 DRAWS = 20
@@ -70,8 +71,8 @@ def forecast_rows(where: Setting) -> dict[str, np.ndarray]:
             ("forecast (default)", Forecast()),
             ("perfect forecast", Oracle(trace)),
         ):
-            d = run_draw(replace(one, estimator=estimator), SCHEDULERS.build("parity"), 0, "share")
-            row = (d.served.selection_gap, d.limit.selection_gap, d.served.gini, d.limit.gini)
+            d = numbers(run_draw(replace(one, estimator=estimator), SCHEDULERS.build("parity"), 0, "share").outcome)
+            row = (d["selection_gap"], d["selection_gap_limit"], d["gini"], d["gini_limit"])
             found.setdefault(name, []).append(row)
     return {name: np.mean(rows, axis=0) for name, rows in found.items()}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedparity.experiment.results import open_store
-from fedparity.experiment.runner import Watch, run_spec
+from fedparity.experiment.runner import Callbacks, execute
 from fedparity.experiment.spec import parse
 from fedparity.store import Disk
 from fedparity.store.heads import Heads
@@ -43,7 +43,7 @@ def outcome(results):
 @functools.cache
 def expected(*overrides, methods=THREE):
     """The outcome of a spec that was never stopped."""
-    return outcome(run_spec(spec_of(*overrides, methods=methods)))
+    return outcome(execute(spec_of(*overrides, methods=methods)))
 
 
 def stop_after(rounds):
@@ -54,7 +54,7 @@ def stop_after(rounds):
 def run_into(folder, spec, *, rounds=None, save=False, **how):
     """Carry out a spec in a folder, all of it or that many rounds, and close the folder cleanly."""
     with open_store(folder, spec, **how) as store:
-        results = run_spec(spec, Watch(stop=None if rounds is None else stop_after(rounds), store=store))
+        results = execute(spec, store=store, callbacks=Callbacks(stop=None if rounds is None else stop_after(rounds)))
         if save:
             results.save(folder)
         run_into.notices = list(store.notices)

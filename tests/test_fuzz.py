@@ -24,7 +24,8 @@ from fedparity.core.files import csv_text, write_text
 from fedparity.core.gate import Gate
 from fedparity.core.journal import from_json, read, to_json
 from fedparity.experiment.results import open_store
-from fedparity.experiment.runner import Watch, load_results, run_spec, state_classes
+from fedparity.experiment.run import Run
+from fedparity.experiment.runner import execute, state_classes
 from fedparity.experiment.spec import load, parse, starter, to_toml
 from fedparity.report.export import export
 from fedparity.store import Disk, Store, checkpoints, verify
@@ -236,7 +237,7 @@ def stored(tmp_path_factory):
         for name, value in (("LARGE", 40), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 3)):
             patch.setattr(checkpoints, name, value)
         with open_store(folder, spec) as store:
-            results = run_spec(spec, Watch(store=store))
+            results = execute(spec, store=store)
     return folder, results
 
 
@@ -375,7 +376,7 @@ def test_mutated_databases(stored, tmp_path):
         (tmp_path / "run" / "run.db").write_bytes(mutated)
         verdict = verify(tmp_path / "run", state_classes)
         with Store.read(tmp_path / "run") as store:
-            found = load_results(tmp_path / "run", store)
+            found = Run.stored(store)
         if not verdict.ok:
             raise InputError(verdict.problems[0])
         if found.complete:
@@ -401,7 +402,7 @@ def test_mutated_databases_are_resumed_to_the_same_end_or_refused(stored):
             unclose(run)
             (run / "run.db").write_bytes(mutated)
             with open_store(run, spec, resume=True) as store:
-                again = run_spec(spec, Watch(store=store))
+                again = execute(spec, store=store)
             assert [one.head for one in again.runs] == heads
 
     fine, refused = fuzz(150, [data], read_one, lambda _: 100)
@@ -582,7 +583,7 @@ def test_no_availability_of_a_spec_is_anything_but_read(guarded, monkeypatch):
     for name in hostile_names():
         text = f'version = 1\n[population]\navailability = {quoted(name)}\n[[methods]]\nname = "uniform"\n'
         with pytest.raises(FedparityError):
-            run_spec(parse(text, "hostile"))
+            execute(parse(text, "hostile"))
     assert tree(guarded) == before
 
 
@@ -599,7 +600,7 @@ def named_run(names, rounds=3):
         f'[task]\ndataset = "quadratic"\n{methods}',
         "names",
     )
-    return run_spec(spec, trace=trace)
+    return execute(spec, trace=trace)
 
 
 def can_be_names(texts):

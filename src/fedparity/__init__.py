@@ -16,7 +16,7 @@ from fedparity.core.types import ClientReport, Cohort, Evals, RoundPlan, RoundRe
 from fedparity.engines import InProcess, Intermittent, NoTraining
 from fedparity.estimators import ESTIMATORS
 from fedparity.experiment import Gains, MetricsLog, Schedule, Setting, schedule
-from fedparity.metrics import METRICS, ClientFrame, Frontier, fractional_frontier, frontier, weighted_frontier
+from fedparity.metrics import MEASURES, ClientFrame, Frontier, fractional_frontier, frontier, weighted_frontier
 from fedparity.schedulers import SCHEDULERS
 from fedparity.surrogates import SURROGATES
 from fedparity.traces import load_trace, save_trace
@@ -28,7 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AVAILABILITY",
     "ESTIMATORS",
-    "METRICS",
+    "MEASURES",
     "SCHEDULERS",
     "SURROGATES",
     "UTILITIES",

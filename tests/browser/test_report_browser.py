@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fedparity.experiment.runner import run_spec
+from fedparity.experiment.runner import execute
 from fedparity.experiment.spec import MethodSpec, Population, Spec, Task
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
@@ -129,7 +129,7 @@ def page(tmp_path_factory):
         methods=(*(MethodSpec(name=n) for n in names), MethodSpec(name="own_" + "x" * 60, scheduler="uniform")),
     )
     path = tmp_path_factory.mktemp("page") / "report.html"
-    write(run_spec(spec), path)
+    write(execute(spec), path)
     return path
 
 

@@ -12,7 +12,7 @@ from fedparity.cli.main import app
 from fedparity.core.journal import from_json
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.results import open_store
-from fedparity.experiment.runner import Watch, run_spec, state_classes
+from fedparity.experiment.runner import Callbacks, execute, state_classes
 from fedparity.experiment.spec import MethodSpec, parse
 
 N, ROUNDS, EMPTY = 12, 4, 1
@@ -42,14 +42,14 @@ ALL = [MethodSpec(name=name) for name in METHODS]
 def done(path: str = "auto", workers: int = 1):
     """All methods side by side."""
     spec = spec_of(ALL, path=path).model_copy(update={"workers": workers})
-    return {run.method: run for run in run_spec(spec, trace=a_trace()).runs}
+    return {run.method: run for run in execute(spec, trace=a_trace()).runs}
 
 
 @functools.cache
 def changed(kind: str):
     """All methods that the change applies to, changed in a way that must change nothing."""
     found = [m for m in map(CHANGES[kind], METHODS) if m is not None]
-    return {run.method: run for run in run_spec(spec_of(found), trace=a_trace()).runs}
+    return {run.method: run for run in execute(spec_of(found), trace=a_trace()).runs}
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +62,10 @@ def stored(tmp_path_factory):
         return len(asked) == 2
 
     with open_store(folder, spec) as store:
-        part = run_spec(spec, Watch(stop=stop, store=store), a_trace())
+        part = execute(spec, store=store, trace=a_trace(), callbacks=Callbacks(stop=stop))
         assert {run.ledger.rounds for run in part.runs} == {2}
     with open_store(folder, spec, resume=True) as store:
-        runs = run_spec(spec, Watch(store=store), a_trace()).runs
+        runs = execute(spec, store=store, trace=a_trace()).runs
         states = {name: store.load(spec.seed, name, state_classes(store, name)) for name in METHODS}
     return {run.method: run for run in runs}, states
 

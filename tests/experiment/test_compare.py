@@ -1,6 +1,7 @@
 """Runs compared: pairing, every number by hand, cost, files that are the same twice."""
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -11,11 +12,12 @@ import pytest
 
 from fedparity.core.errors import ConfigError
 from fedparity.experiment import compare as module
-from fedparity.experiment.compare import COMPARED, Comparison, Contender, Part, compare, part_of, read_part
+from fedparity.experiment.compare import COMPARED, ComparedRun, Comparison, Contender, compare
+from fedparity.experiment.facts import local_steps
 from fedparity.experiment.results import open_store
-from fedparity.experiment.runner import Watch, run_spec
+from fedparity.experiment.runner import Callbacks, execute
 from fedparity.experiment.spec import parse
-from fedparity.metrics import gini, t_interval
+from fedparity.metrics import Table, gini, numbers, t_interval
 from fedparity.report.latex import latex_escape, to_latex
 from fedparity.report.tradeoff import SIZE, _shared, draw_tradeoff, points
 
@@ -34,8 +36,6 @@ epochs = 3
 {methods}
 """
 
-GINI_AVOIDABLE = next(m for m in COMPARED if m.key == "gini_avoidable")
-
 
 def spec_of(*methods, name="one", rounds=6, seeds=3, dataset="logistic"):
     listed = "".join(f"[[methods]]\n{m}\n" if "\n" in m else f'[[methods]]\nname = "{m}"\n' for m in methods)
@@ -47,13 +47,13 @@ def steps_of_batched():
     training = type("Training", (), {"num_batches": staticmethod(lambda samples: samples // 2)})()
     samples = type("Samples", (), {"train": [range(4), range(6)]})()
     inner = type("Task", (), {"num_clients": 2, "training": training, "samples": samples})()
-    return module._steps_of(type("Batched", (), {"num_clients": 2, "task": inner})())
+    return local_steps(type("Batched", (), {"num_clients": 2, "task": inner})())
 
 
 def run(folder, *methods, **more):
     spec = spec_of(*methods, **more)
     with open_store(folder, spec) as store:
-        return run_spec(spec, Watch(store=store))
+        return execute(spec, store=store)
 
 
 @pytest.fixture(scope="module")
@@ -65,22 +65,22 @@ def pair(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(pair):
-    return compare([read_part(pair[1])])
+    return compare([ComparedRun.of(pair[1])])
 
 
 def test_means_deviations_and_differences_by_hand(pair, found):
     results, _ = pair
-    for metric in COMPARED:
+    for key in COMPARED:
         for name in results.methods:
-            stat = found.stats[metric.key][name]
+            stat = found.stats[key][name]
             runs = results.of(name)
-            if metric.key == "variance_percent2":
+            if key == "variance_percent2":
                 values = [np.var(100 * run.accuracy) for run in runs]
-            elif metric.key == "gini":
+            elif key == "gini":
                 values = [gini(run.ledger.selected) for run in runs]
             else:
-                values = [results.numbers(run)[metric.key] for run in runs]
-            assert stat.mean == pytest.approx(np.mean(values)), (metric.key, name)
+                values = [numbers(results.outcome(run))[key] for run in runs]
+            assert stat.mean == pytest.approx(np.mean(values)), (key, name)
             assert stat.sd == pytest.approx(np.std(values))
             assert stat.n == 3
     for name in ("cup_authors", "parity"):
@@ -95,14 +95,14 @@ def test_means_deviations_and_differences_by_hand(pair, found):
     own = found.stats["accuracy"]["uniform"]
     assert found.reference == "uniform"
     assert (own.difference, own.low, own.high, own.pairs, own.wins) == (None,) * 5
-    for metric in COMPARED:
-        assert sum(s.rank for s in found.stats[metric.key].values()) == pytest.approx(6)
+    for key in COMPARED:
+        assert sum(s.rank for s in found.stats[key].values()) == pytest.approx(6)
 
 
 def test_a_lower_metric_wins_by_being_lower(pair, found):
     results, _ = pair
     stat = found.stats["gini_avoidable"]["parity"]
-    values = [[results.numbers(run)["gini_avoidable"] for run in results.of(n)] for n in ("parity", "uniform")]
+    values = [[numbers(results.outcome(run))["gini_avoidable"] for run in results.of(n)] for n in ("parity", "uniform")]
     assert stat.wins == sum(a < b for a, b in zip(*values, strict=True))
 
 
@@ -123,16 +123,17 @@ def test_cost_by_hand(pair, found):
 
 
 def test_what_a_run_cannot_tell_is_none(pair):
-    cost = compare([part_of(pair[0], None, "memory")]).cost["parity"]
-    assert (cost.parameters, cost.megabytes, cost.server_words, cost.client_words) == (None,) * 4
-    assert cost.local_steps is not None
-    assert module._steps_of(type("Task", (), {"num_clients": 3})()) is None
+    short = [dataclasses.replace(one, facts=None) for one in pair[0].runs]
+    cost = compare([ComparedRun("killed", dataclasses.replace(pair[0], runs=short))]).cost["parity"]
+    told = (cost.parameters, cost.megabytes, cost.server_words, cost.client_words, cost.local_steps)
+    assert told == (None,) * 5
+    assert local_steps(type("Task", (), {"num_clients": 3})()) is None
     assert steps_of_batched().tolist() == [2, 3]
 
 
 def test_a_task_without_accuracy(tmp_path):
     run(tmp_path / "q", "uniform", "parity", dataset="quadratic", seeds=2)
-    found = compare([read_part(tmp_path / "q")])
+    found = compare([ComparedRun.of(tmp_path / "q")])
     stat = found.stats["accuracy"]["parity"]
     assert (stat.mean, stat.n, stat.difference, stat.rank, stat.pairs) == (None, 0, None, None, 0)
     assert found.cost["parity"].local_steps == found.cost["parity"].updates * 3
@@ -145,7 +146,7 @@ def test_a_task_without_accuracy(tmp_path):
 
 def test_one_seed_has_no_interval_and_says_so(tmp_path):
     run(tmp_path / "s", "uniform", "parity", seeds=1)
-    found = compare([read_part(tmp_path / "s")])
+    found = compare([ComparedRun.of(tmp_path / "s")])
     stat = found.stats["gini"]["parity"]
     assert (stat.sd, stat.low, stat.high, stat.n, stat.pairs) == (None, None, None, 1, 1)
     assert found.outcome().endswith("Differences may be chance: to tell 2 methods apart takes 6 seeds or more.")
@@ -158,15 +159,15 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path):
 
 def test_runs_are_joined_and_same_names_told_apart(pair, tmp_path):
     run(tmp_path / "b", "least_served", "uniform", name="two")
-    found = compare([read_part(pair[1]), read_part(tmp_path / "b")])
+    found = compare([ComparedRun.of(pair[1]), ComparedRun.of(tmp_path / "b")])
     assert found.methods == ("one/uniform", "cup_authors", "parity", "least_served", "two/uniform")
     assert found.reference == "one/uniform"
     assert found.stats["gini"]["two/uniform"].difference == 0  # the same method, paired
     run(tmp_path / "c", "uniform", name="one")
-    again = compare([read_part(pair[1]), read_part(tmp_path / "c")])
+    again = compare([ComparedRun.of(pair[1]), ComparedRun.of(tmp_path / "c")])
     assert again.methods == ("a/uniform", "cup_authors", "parity", "c/uniform")
     with pytest.raises(ConfigError, match="is given twice"):
-        compare([read_part(pair[1]), read_part(pair[1])])
+        compare([ComparedRun.of(pair[1]), ComparedRun.of(pair[1])])
 
 
 @pytest.mark.parametrize(
@@ -180,32 +181,32 @@ def test_runs_are_joined_and_same_names_told_apart(pair, tmp_path):
 def test_runs_that_differ_in_more_than_methods_are_refused(pair, tmp_path, more, says):
     run(tmp_path / "b", "least_served", **more)
     with pytest.raises(ConfigError, match=re.escape(says)):
-        compare([read_part(pair[1]), read_part(tmp_path / "b")])
+        compare([ComparedRun.of(pair[1]), ComparedRun.of(tmp_path / "b")])
 
 
 def test_a_trace_that_changed_is_noticed(pair):
     results, _ = pair
-    other = run_spec(spec_of("least_served"))
-    moved = type(other)(other.spec, other.trace.head(5), other.limit, other.runs)
+    other = execute(spec_of("least_served"))
+    moved = type(other)(other.spec, other.trace.head(5), other.runs)
     with pytest.raises(ConfigError, match="their traces differ"):
-        compare([part_of(results, None, "a"), part_of(moved, None, "b")])
-    erased = type(other)(other.spec, other.trace, other.limit, other.runs, erased=frozenset({1}))
+        compare([ComparedRun("a", results), ComparedRun("b", moved)])
+    erased = type(other)(other.spec, other.trace, other.runs, erased=frozenset({1}))
     with pytest.raises(ConfigError, match="erased other clients"):
-        compare([part_of(results, None, "a"), part_of(erased, None, "b")])
+        compare([ComparedRun("a", results), ComparedRun("b", erased)])
 
 
 def test_an_unfinished_run_says_how_to_finish_it(tmp_path):
     spec = spec_of("uniform")
     with open_store(tmp_path / "half", spec) as store:
-        run_spec(spec, Watch(stop=lambda: True, store=store))
+        execute(spec, store=store, callbacks=Callbacks(stop=lambda: True))
     with pytest.raises(ConfigError, match=r"half is not finished; go on with: fedparity run .*spec.toml --out .*half"):
-        read_part(tmp_path / "half")
+        ComparedRun.of(tmp_path / "half")
 
 
 def test_an_unknown_reference_and_nothing_at_all(pair):
     with pytest.raises(ConfigError, match="unknown reference method 'parit'; did you mean 'parity'"):
-        compare([read_part(pair[1])], "parit")
-    assert compare([read_part(pair[1])], "parity").reference == "parity"
+        compare([ComparedRun.of(pair[1])], "parit")
+    assert compare([ComparedRun.of(pair[1])], "parity").reference == "parity"
     with pytest.raises(ConfigError, match="nothing to compare"):
         compare([])
 
@@ -216,7 +217,7 @@ def test_an_unknown_reference_and_nothing_at_all(pair):
 def test_the_outcome_names_the_best_and_who_cannot_be_told_from_it(found):
     wobble = np.array([0, 1, -1, 2, -2, 1, -1, 0]) / 100
     made = made_up(found, {"a": 0.1 - 0 * wobble, "b": 0.101 + wobble, "c": 0.5 + wobble})
-    assert made.best(GINI_AVOIDABLE) == ["a", "b"]
+    assert made.table.leaders("gini_avoidable").all == ("a", "b")
     assert made.outcome() == "Fairest by avoidable Gini: a (not told apart from b); most accurate: c."
     apart = made.stats["accuracy"]
     assert (apart["b"].told_apart, apart["c"].told_apart, apart["a"].told_apart) == (False, True, None)
@@ -251,20 +252,19 @@ def test_five_seeds_have_no_star_and_say_what_it_takes(found):
 
 def test_oracles_are_limits_not_winners(tmp_path):
     run(tmp_path / "o", "uniform", "oracle", "inverse_oracle", "inverse")
-    found = compare([read_part(tmp_path / "o")])
-    assert found.hindsight == {"oracle", "inverse_oracle"}
+    found = compare([ComparedRun.of(tmp_path / "o")])
+    assert found.table.hindsight == {"oracle", "inverse_oracle"}
     assert found.stats["gini_avoidable"]["oracle"].mean == pytest.approx(0)
-    assert not {"oracle", "inverse_oracle"} & set(found.best(GINI_AVOIDABLE))
+    assert not {"oracle", "inverse_oracle"} & set(found.table.leaders("gini_avoidable").all)
     assert "(oracles aside)." in found.outcome()
 
 
 def made_up(found, values):
     """A comparison in which both numbers of the outcome are given."""
-    given = {name: np.array(v) for name, v in values.items()}
-    stats = {m.key: module._stats(given, next(iter(values)), m) for m in COMPARED}
-    columns = {m.key: given for m in COMPARED}
-    seeds = tuple(range(len(next(iter(given.values())))))
-    return Comparison(found.spec, seeds, next(iter(values)), tuple(values), columns, stats, {})
+    given = {name: np.array(v, dtype=float) for name, v in values.items()}
+    table = Table(tuple(values), tuple(range(len(next(iter(given.values()))))), dict.fromkeys(COMPARED, given))
+    stats = {key: module._stats(table, key, next(iter(values))) for key in COMPARED}
+    return Comparison(found.spec, next(iter(values)), table, stats, {})
 
 
 # --- files
@@ -293,7 +293,7 @@ def test_no_cell_of_the_csv_starts_a_formula(found):
 
 def test_the_same_runs_give_the_same_bytes_but_for_seconds(found, tmp_path):
     run(tmp_path / "a", "uniform", "cup_authors", "parity")
-    again = compare([read_part(tmp_path / "a")])
+    again = compare([ComparedRun.of(tmp_path / "a")])
     assert to_latex(again) == to_latex(found)
     assert draw_tradeoff(again) == draw_tradeoff(found)
     kept = [[line for line in c.to_csv().splitlines() if not line.startswith("seconds,")] for c in (again, found)]
@@ -333,7 +333,7 @@ def test_the_caption_states_the_setting(found):
 def test_betas_are_joined_by_a_line_and_called_by_their_number(tmp_path):
     betas = [f'name = "b{b}"\nscheduler = "parity:target={b}"' for b in (1, 0, 0.5)]
     run(tmp_path / "b", "uniform", *betas, seeds=2)
-    found = compare([read_part(tmp_path / "b")])
+    found = compare([ComparedRun.of(tmp_path / "b")])
     assert found.curves == (((0.0, "b0"), (0.5, "b0.5"), (1.0, "b1")),)
     assert [p.label for p in points(found)] == ["uniform", "β=1", "β=0", "β=0.5"]
     assert 'class="curve"' in draw_tradeoff(found)
@@ -363,6 +363,6 @@ def test_labels_keep_apart_and_inside(found):
 
 def test_a_contender_finds_its_runs(pair):
     results, _ = pair
-    part = Part("a", results, {})
+    part = ComparedRun("a", results)
     method = results.spec.resolved().methods[0]
     assert [r.seed for r in Contender("x", part, method).runs] == [0, 1, 2]

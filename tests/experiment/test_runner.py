@@ -14,8 +14,9 @@ from fedparity import Ledger, Trace, frontier, save_trace
 from fedparity.core.errors import ConfigError, InputError, OutputError
 from fedparity.core.journal import from_json
 from fedparity.experiment.methods import METHODS
-from fedparity.experiment.results import FILES, Results, open_store
-from fedparity.experiment.runner import Watch, build_coordinator, build_task, draw_trace, ready, run_spec
+from fedparity.experiment.results import FILES, open_store
+from fedparity.experiment.run import Run
+from fedparity.experiment.runner import Callbacks, build_coordinator, build_task, draw_trace, execute, prepare
 from fedparity.experiment.schedule import Setting, schedule
 from fedparity.experiment.spec import MethodSpec, load, parse, to_toml
 from fedparity.schedulers import Parity, Reactive
@@ -57,7 +58,7 @@ def same_trace(a, b):
 @pytest.fixture(scope="module")
 def everything():
     """All named methods, two seeds, with dropout: shared by the tests that only look."""
-    return run_spec(spec_of("seeds=2", "population.dropout=0.2", "task.dataset=logistic", methods=ALL))
+    return execute(spec_of("seeds=2", "population.dropout=0.2", "task.dataset=logistic", methods=ALL))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def rows_of(path):
 @pytest.mark.parametrize("dataset", ["quadratic", "logistic"])
 def test_the_same_spec_gives_the_same_bits_with_any_number_of_workers(dataset):
     given = (f"task.dataset={dataset}", "seeds=2", "population.dropout=0.2")
-    first, again, four = (run_spec(spec_of(*given, f"workers={n}", methods=ALL)) for n in (1, 1, 4))
+    first, again, four = (execute(spec_of(*given, f"workers={n}", methods=ALL)) for n in (1, 1, 4))
     assert len(set(heads(first).values())) > len(ALL)
     for other in (again, four):
         assert heads(other) == heads(first)
@@ -87,18 +88,18 @@ def test_the_same_spec_gives_the_same_bits_with_any_number_of_workers(dataset):
 
 
 def test_another_seed_is_another_run():
-    assert heads(run_spec(spec_of())).values() != heads(run_spec(spec_of("seed=1"))).values()
+    assert heads(execute(spec_of())).values() != heads(execute(spec_of("seed=1"))).values()
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_method_alone_is_the_same_as_among_others(everything, name):
-    alone = run_spec(spec_of("seeds=2", "population.dropout=0.2", "task.dataset=logistic", methods=(name,)))
+    alone = execute(spec_of("seeds=2", "population.dropout=0.2", "task.dataset=logistic", methods=(name,)))
     assert heads(alone) == {key: head for key, head in heads(everything).items() if key[0] == name}
     assert [run.ledger for run in alone.runs] == [run.ledger for run in everything.of(name)]
 
 
 def test_the_order_of_methods_changes_nothing(everything):
-    turned = run_spec(spec_of("seeds=2", "population.dropout=0.2", "task.dataset=logistic", methods=ALL[::-1]))
+    turned = execute(spec_of("seeds=2", "population.dropout=0.2", "task.dataset=logistic", methods=ALL[::-1]))
     assert heads(turned) == heads(everything)
     assert turned.methods == list(ALL[::-1])
 
@@ -115,7 +116,7 @@ def test_side_by_side_methods_see_one_trace(everything):
 
 def test_seeds_vary_the_data_but_not_the_trace():
     spec = spec_of("seeds=3", "seed=5", methods=("uniform",))
-    results = run_spec(spec)
+    results = execute(spec)
     assert [run.seed for run in results.runs] == [5, 6, 7]
     first, *others = ([record.available.tolist() for record in records(run)] for run in results.runs)
     assert all(other == first for other in others)
@@ -125,8 +126,8 @@ def test_seeds_vary_the_data_but_not_the_trace():
 
 
 def test_repetition_i_is_the_run_with_seed_plus_i_on_the_same_trace():
-    both = run_spec(spec_of("seeds=2", "seed=5"))
-    second = run_spec(spec_of("seed=6", "population.trace_seed=5"))
+    both = execute(spec_of("seeds=2", "seed=5"))
+    second = execute(spec_of("seed=6", "population.trace_seed=5"))
     assert heads(second) == {key: head for key, head in heads(both).items() if key[1] == 6}
 
 
@@ -177,7 +178,7 @@ def test_keys_of_the_spec_reach_the_coordinator():
 def test_a_surrogate_changes_neither_selections_nor_models(everything):
     for plain, aided in zip(everything.of("parity"), everything.of("parity_surrogate"), strict=True):
         assert models(plain) == models(aided)
-        assert [ids.tolist() for ids in plain.selected] == [ids.tolist() for ids in aided.selected]
+        assert [r.selected.tolist() for r in plain.records] == [r.selected.tolist() for r in aided.records]
         assert plain.ledger.utility.tolist() == aided.ledger.utility.tolist()
         assert plain.ledger.surrogate_utility.sum() == 0 < aided.ledger.surrogate_utility.sum()
         assert plain.head != aided.head
@@ -185,9 +186,9 @@ def test_a_surrogate_changes_neither_selections_nor_models(everything):
 
 
 def test_an_own_combination_equals_the_named_method_it_spells_out():
-    named = run_spec(spec_of(methods=("cup_authors",))).runs[0]
+    named = execute(spec_of(methods=("cup_authors",))).runs[0]
     entry = f'methods=[{{name="mine", scheduler="{METHODS["cup_authors"].scheduler}", mixing=0.5}}]'
-    assert run_spec(spec_of(entry)).runs[0].head == named.head
+    assert execute(spec_of(entry)).runs[0].head == named.head
 
 
 # --- what happened
@@ -204,9 +205,9 @@ def test_dropout_shows_as_failures(everything):
     for run in everything.runs:
         led = run.ledger
         assert (led.completed + led.failed).tolist() == led.selected.tolist()
-    without = run_spec(spec_of())
+    without = execute(spec_of())
     assert all(run.ledger.failed.sum() == 0 for run in without.runs)
-    nobody = run_spec(spec_of("population.dropout=1"))
+    nobody = execute(spec_of("population.dropout=1"))
     assert all(run.ledger.completed.sum() == 0 < run.ledger.failed.sum() for run in nobody.runs)
     assert json.dumps(nobody.summary(), allow_nan=False)
 
@@ -215,16 +216,16 @@ def test_the_limit_is_the_frontier_of_the_trace(everything):
     expected = frontier(everything.trace, 3)
     assert sorted(everything.limit.counts.tolist()) == sorted(expected.counts.tolist())
     for name in ALL:
-        row = everything.row(name)
+        row = everything.table.row(name)
         assert row["gini"] == pytest.approx(row["gini_limit"] + row["gini_avoidable"])
         assert row["gini_avoidable"] >= -1e-12
-    least = min(ALL, key=lambda name: everything.row(name)["gini_avoidable"])
-    assert everything.fairest() == least
+    least = min(ALL, key=lambda name: everything.table.mean("gini_avoidable", name))
+    assert everything.table.leaders("gini_avoidable").first == least
 
 
 def test_rows_are_means_over_seeds(everything):
     a, b = (run.column("accuracy")[-1] for run in everything.of("uniform"))
-    row = everything.row("uniform")
+    row = everything.table.row("uniform")
     assert row["accuracy"] == pytest.approx((a + b) / 2)
     assert row["accuracy_sd"] == pytest.approx(abs(a - b) / 2)
     assert 0.25 < row["accuracy"] <= 1
@@ -235,7 +236,7 @@ def test_rows_are_means_over_seeds(everything):
 
 def test_progress_is_told_after_each_round_of_each_method():
     told = []
-    run_spec(spec_of("seeds=2", "rounds=3"), Watch(lambda *news: told.append(news)))
+    execute(spec_of("seeds=2", "rounds=3"), callbacks=Callbacks(lambda *news: told.append(news)))
     assert [(number, method) for number, method, _ in told] == [(t, m) for t in range(6) for m in ("uniform", "parity")]
     assert [row["round"] for *_, row in told[::2]] == [0, 1, 2, 0, 1, 2]
     assert all(row["selected"] <= 3 for *_, row in told)
@@ -249,8 +250,8 @@ def stop_after(rounds):
 
 @pytest.mark.parametrize("k", [1, 5, 11])
 def test_a_stop_leaves_the_same_whole_rounds_of_every_method(k, tmp_path):
-    whole = run_spec(spec_of(methods=ALL))
-    part = run_spec(spec_of(methods=ALL), Watch(stop=stop_after(k)))
+    whole = execute(spec_of(methods=ALL))
+    part = execute(spec_of(methods=ALL), callbacks=Callbacks(stop=stop_after(k)))
     assert part.complete is False
     assert part.summary()["complete"] is False
     assert part.rounds == part.summary()["rounds"] == k
@@ -263,24 +264,24 @@ def test_a_stop_leaves_the_same_whole_rounds_of_every_method(k, tmp_path):
 
 
 def test_a_stop_in_the_second_seed_keeps_the_first_alone():
-    whole = run_spec(spec_of("seeds=3"))
-    part = run_spec(spec_of("seeds=3"), Watch(stop=stop_after(12 + 1 + 4)))
+    whole = execute(spec_of("seeds=3"))
+    part = execute(spec_of("seeds=3"), callbacks=Callbacks(stop=stop_after(12 + 1 + 4)))
     assert part.complete is False
     assert (part.rounds, part.summary()["seeds"]) == (12, 1)
     assert heads(part) == {key: head for key, head in heads(whole).items() if key[1] == 0}
 
 
 def test_a_stop_between_two_seeds_is_not_a_whole_run():
-    part = run_spec(spec_of("seeds=2"), Watch(stop=stop_after(13)))
+    part = execute(spec_of("seeds=2"), callbacks=Callbacks(stop=stop_after(13)))
     assert part.complete is False
     assert {run.seed for run in part.runs} == {0}
 
 
 def test_a_stop_that_comes_too_late_is_a_whole_run():
-    late = run_spec(spec_of(), Watch(stop=stop_after(12)))
+    late = execute(spec_of(), callbacks=Callbacks(stop=stop_after(12)))
     assert late.complete is True
-    assert heads(late) == heads(run_spec(spec_of()))
-    assert run_spec(spec_of(), Watch(stop=lambda: False)).complete is True
+    assert heads(late) == heads(execute(spec_of()))
+    assert execute(spec_of(), callbacks=Callbacks(stop=lambda: False)).complete is True
 
 
 # --- a trace file
@@ -289,10 +290,10 @@ def test_a_stop_that_comes_too_late_is_a_whole_run():
 def test_a_trace_file_says_who_is_there(tmp_path):
     matrix = np.random.default_rng(0).random((12, 14)) < 0.5
     save_trace(Trace.from_matrix(matrix), tmp_path / "seen.csv")
-    results = run_spec(spec_of(f"population.availability={tmp_path / 'seen.csv'}"))
+    results = execute(spec_of(f"population.availability={tmp_path / 'seen.csv'}"))
     for run in results.runs:
         assert run.ledger.online.tolist() == matrix.sum(0).tolist()
-    shorter = run_spec(spec_of(f"population.availability={tmp_path / 'seen.csv'}", "rounds=4"))
+    shorter = execute(spec_of(f"population.availability={tmp_path / 'seen.csv'}", "rounds=4"))
     assert shorter.runs[0].ledger.online.tolist() == matrix[:4].sum(0).tolist()
 
 
@@ -300,7 +301,7 @@ def test_clients_keep_the_names_of_the_trace(tmp_path):
     names = tuple(f"phone, {i}" for i in range(14))
     rounds = [np.arange(14)] * 12
     save_trace(Trace.from_rounds(14, rounds, names=names), tmp_path / "seen.csv")
-    run_spec(spec_of(f"population.availability={tmp_path / 'seen.csv'}")).save(tmp_path)
+    execute(spec_of(f"population.availability={tmp_path / 'seen.csv'}")).save(tmp_path)
     assert [row["client"] for row in rows_of(tmp_path / "clients.csv")] == list(names) * 2
 
 
@@ -308,10 +309,10 @@ def test_a_trace_that_does_not_fit_is_refused(tmp_path):
     path = tmp_path / "two.csv"
     save_trace(Trace.from_matrix([[1, 1]] * 12), path)
     with pytest.raises(ConfigError, match=r"clients=14 but .*two\.csv has 2; set it to that") as caught:
-        run_spec(spec_of(f"population.availability={path}"))
+        execute(spec_of(f"population.availability={path}"))
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match=r"gone\.csv: no such file"):
-        run_spec(spec_of(f"population.availability={tmp_path}/gone.csv"))
+        execute(spec_of(f"population.availability={tmp_path}/gone.csv"))
 
 
 # --- files
@@ -348,7 +349,7 @@ def test_metrics_log_has_a_row_a_round_method_and_seed(everything, folder):
 
 
 def test_an_undefined_number_is_an_empty_cell(tmp_path):
-    run_spec(spec_of()).save(tmp_path)
+    execute(spec_of()).save(tmp_path)
     rows = rows_of(tmp_path / "metrics_log.csv")
     assert {row["accuracy"] for row in rows} == {""}
     text = "".join((tmp_path / name).read_text(encoding="utf-8") for name in FILES)
@@ -403,14 +404,14 @@ def test_journal_records_hold_the_documented_fields(folder):
 def test_the_resolved_spec_gives_the_same_run_again(everything, folder):
     spec = load(folder / "spec.resolved.toml")
     assert spec == everything.spec.resolved()
-    assert heads(run_spec(spec)) == heads(everything)
+    assert heads(execute(spec)) == heads(everything)
     assert load(folder / "spec.toml") == everything.spec
 
 
 def test_the_spec_as_written_is_kept(tmp_path):
     spec = spec_of("rounds=2")
     text = "# mine\n" + to_toml(spec)
-    run_spec(spec).save(tmp_path, text)
+    execute(spec).save(tmp_path, text)
     assert (tmp_path / "spec.toml").read_text(encoding="utf-8") == text
 
 
@@ -438,7 +439,7 @@ def test_the_summary_has_the_documented_keys(everything):
 
 
 def test_two_saves_are_the_same_bytes_but_for_seconds(everything, folder, tmp_path):
-    again = run_spec(everything.spec)
+    again = execute(everything.spec)
     again.save(tmp_path)
     for name in set(FILES) - {"metrics_log.csv"}:
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes(), name
@@ -455,7 +456,7 @@ def names_in(folder):
 
 def test_a_folder_is_made_with_its_parents(tmp_path):
     with open_store(tmp_path / "a" / "b", spec_of()) as store:
-        run_spec(spec_of(), Watch(stop=stop_after(1), store=store))
+        execute(spec_of(), store=store, callbacks=Callbacks(stop=stop_after(1)))
         assert store.spec() == to_toml(spec_of().resolved())
     assert (tmp_path / "a" / "b").is_dir()
 
@@ -480,27 +481,27 @@ def test_somebody_s_folder_is_never_written_into(tmp_path, how):
 
 def test_overwriting_mixes_nothing(tmp_path):
     with open_store(tmp_path / "run", spec_of()) as store:
-        run_spec(spec_of(), Watch(store=store)).save(tmp_path / "run")
+        execute(spec_of(), store=store).save(tmp_path / "run")
     (tmp_path / "run" / "report.html").write_text("old")
     other = spec_of("rounds=2", methods=("inverse",))
     with open_store(tmp_path / "run", other, overwrite=True) as store:
         assert store.contenders() == []
         assert not {*FILES, "report.html"} & set(names_in(tmp_path / "run"))
-        results = run_spec(other, Watch(store=store))
+        results = execute(other, store=store)
         results.save(tmp_path / "run")
-    assert heads(results) == heads(run_spec(other))
+    assert heads(results) == heads(execute(other))
     assert {row["method"] for row in rows_of(tmp_path / "run" / "clients.csv")} == {"inverse"}
 
 
 def test_a_stored_run_is_the_run_and_going_on_is_never_having_stopped(tmp_path):
     spec = spec_of("seeds=2", "population.dropout=0.2", methods=ALL)
-    whole = run_spec(spec)
+    whole = execute(spec)
     with open_store(tmp_path / "run", spec) as store:
-        part = run_spec(spec, Watch(stop=stop_after(12 + 1 + 4), store=store))
+        part = execute(spec, store=store, callbacks=Callbacks(stop=stop_after(12 + 1 + 4)))
         assert part.complete is False
     with open_store(tmp_path / "run", spec, resume=True) as store:
         told = []
-        rest = run_spec(spec, Watch(lambda number, *_: told.append(number), store=store))
+        rest = execute(spec, store=store, callbacks=Callbacks(lambda number, *_: told.append(number)))
     assert rest.complete is True
     assert sorted(set(told)) == list(range(12 + 4, 24))
     assert heads(rest) == heads(whole)
@@ -510,7 +511,7 @@ def test_a_stored_run_is_the_run_and_going_on_is_never_having_stopped(tmp_path):
 
 def test_going_on_with_another_spec_is_refused(tmp_path):
     with open_store(tmp_path / "run", spec_of()) as store:
-        run_spec(spec_of(), Watch(stop=stop_after(1), store=store))
+        execute(spec_of(), store=store, callbacks=Callbacks(stop=stop_after(1)))
     with pytest.raises(ConfigError, match=r"another spec \('rounds = 12', now 'rounds = 13'\); give"):
         open_store(tmp_path / "run", spec_of("rounds=13"), resume=True)
 
@@ -531,45 +532,44 @@ def test_a_run_that_is_open_is_not_opened_twice(tmp_path):
 
 
 def test_what_only_shows_at_the_start_is_refused_before_a_folder_is_touched():
-    assert ready(spec_of()).num_clients == 14
+    assert prepare(spec_of()).num_clients == 14
     with pytest.raises(ConfigError, match="alpha has 2 numbers but there are 14 clients"):
-        ready(spec_of('methods=[{name="own", scheduler="reactive:alpha=1/2"}]'))
+        prepare(spec_of('methods=[{name="own", scheduler="reactive:alpha=1/2"}]'))
     with pytest.raises(InputError, match=r"gone\.csv: no such file"):
-        ready(spec_of("population.availability=gone.csv"))
+        prepare(spec_of("population.availability=gone.csv"))
 
 
 def test_a_trace_drawn_before_is_the_one_that_is_used():
     spec = spec_of()
-    assert heads(run_spec(spec, trace=ready(spec))) == heads(run_spec(spec))
+    assert heads(execute(spec, trace=prepare(spec))) == heads(execute(spec))
 
 
 def test_results_without_runs_say_so():
     spec = spec_of("rounds=2")
-    whole = run_spec(spec)
-    empty = Results(spec, whole.trace, whole.limit, [])
-    assert (empty.rounds, empty.of("uniform"), empty.row("uniform")) == (0, [], {})
+    whole = execute(spec)
+    empty = Run(spec, whole.trace, [])
+    assert (empty.rounds, empty.of("uniform"), empty.table.row("uniform")) == (0, [], {})
 
 
 def test_the_limit_has_the_slots_that_were_used():
     over = ("over_select=0.5", "rounds=40", "population.clients=12")
-    results = run_spec(spec_of(*over, methods=("uniform", "parity", "oracle")))
+    results = execute(spec_of(*over, methods=("uniform", "parity", "oracle")))
     assert results.spec.asked == 5
-    assert max(len(ids) for ids in results.of("parity")[0].selected) == 5
+    assert max(len(r.selected) for r in results.of("parity")[0].records) == 5
     by_hand = frontier(results.trace, 5)
     np.testing.assert_array_equal(results.limit.counts, by_hand.counts)
     for name in results.methods:
         (run,) = results.of(name)
         assert run.ledger.selected.sum() == by_hand.total  # nothing to cut: the limit is that of the slots used
-        assert results.splits(run)["selection_gap"].avoidable >= -1e-12
+        assert results.table.mean("selection_gap_avoidable", name) >= -1e-12
     (oracle,) = results.of("oracle")
     np.testing.assert_array_equal(oracle.ledger.selected, by_hand.counts)
-    assert results.splits(results.of("parity")[0])["selection_gap"].avoidable < 0.05
+    assert results.table.mean("selection_gap_avoidable", "parity") < 0.05
 
 
 def test_a_run_and_a_schedule_tell_the_same_limit():
     spec = spec_of("over_select=0.5", "rounds=60", methods=("parity",))
-    results = run_spec(spec)
+    results = execute(spec)
     setting = Setting(draw_trace(spec), clients=14, rounds=60, cohort=3, over_select=0.5)
-    (draw,) = schedule(Parity(), setting).draws
-    (run,) = results.runs
-    assert results.splits(run)["selection_gap"].unavoidable == pytest.approx(draw.limit.selection_gap)
+    found = schedule(Parity(), setting).means()["selection_gap_limit"]
+    assert results.table.mean("selection_gap_limit", "parity") == pytest.approx(found)

@@ -65,11 +65,16 @@ def test_draw_d_is_draw_0_of_the_next_seed():
         assert alone.journal_sha256 == draws[d].journal_sha256
 
 
+def columns(result):
+    """Every number, one entry per draw."""
+    return {key: by_name[result.name].tolist() for key, by_name in result.table().values.items()}
+
+
 @pytest.mark.parametrize(
     "name", [*(n for n in SCHEDULERS if n != "fixed" and not by_labels(n)), "inverse:replace=true"]
 )
 def test_value_is_limit_plus_avoidable(name):
-    table = schedule(SCHEDULERS.build(name), a_setting(dropout=0.2)).table()
+    table = columns(schedule(SCHEDULERS.build(name), a_setting(dropout=0.2)))
     for key in SPLIT:
         for value, limit, avoidable in zip(*(table[f"{key}{s}"] for s in ("", "_limit", "_avoidable")), strict=True):
             assert value == pytest.approx(limit + avoidable, abs=1e-12)
@@ -94,7 +99,7 @@ def test_schedulers_of_one_setting_meet_the_same_traces():
         assert np.array_equal(setting.trace(draw).matrix(), a_setting(dropout=0.3).trace(draw).matrix())
         assert np.array_equal(setting.trace(draw).stays, a_setting(dropout=0.3).trace(draw).stays)
         assert np.array_equal(setting.trace(draw).matrix(), a_setting(dropout=0).trace(draw).matrix())
-    tables = [schedule(SCHEDULERS.build(name), setting).table() for name in ("parity", "uniform", "round_robin")]
+    tables = [columns(schedule(SCHEDULERS.build(name), setting)) for name in ("parity", "uniform", "round_robin")]
     for key in ("never_available", "fill_limit", "gini_limit"):
         assert tables[0][key] == tables[1][key] == tables[2][key]
     assert tables[0]["gini"] != tables[1]["gini"]
@@ -104,10 +109,10 @@ def test_dropout_leaves_rounds_unfinished():
     whole = schedule(Uniform(), a_setting()).draws
     thin = schedule(Uniform(), a_setting(dropout=0.5)).draws
     for draw, kept in zip(thin, whole, strict=True):
-        assert draw.completed.fill < draw.served.fill
-        assert np.array_equal(draw.counts, kept.counts), "who is asked does not depend on who leaves"
-    assert all(draw.completed == draw.served for draw in whole)
-    assert all(draw.completed.fill == 0 for draw in schedule(Uniform(), a_setting(dropout=1)).draws)
+        assert draw.outcome.ledger.completed.sum() < draw.outcome.counts.sum()
+        assert np.array_equal(draw.outcome.counts, kept.outcome.counts), "who is asked depends not on who leaves"
+    assert all(np.array_equal(draw.outcome.ledger.completed, draw.outcome.counts) for draw in whole)
+    assert not any(d.outcome.ledger.completed.any() for d in schedule(Uniform(), a_setting(dropout=1)).draws)
 
 
 def test_over_selection_fills_more_than_the_cohort():
@@ -121,7 +126,7 @@ def test_a_trace_by_hand():
     trace = Trace.from_matrix([[1, 1, 0], [1, 1, 0], [1, 0, 0]])
     found = schedule(Fixed([np.array([0])] * 3), Setting(trace, 3, 3, 1), name="greedy")
     assert found.name == "greedy"
-    assert found.draws[0].counts.tolist() == [3, 0, 0]
+    assert found.draws[0].outcome.counts.tolist() == [3, 0, 0]
     means = found.means()
     assert means["fill"] == means["fill_limit"] == 1
     assert means["selection_gap"] == pytest.approx((2 + 1 + 1) / 3)
@@ -135,7 +140,7 @@ def test_a_trace_by_hand():
 
 def test_a_trace_may_be_longer_than_the_run():
     trace = Trace.from_matrix(np.ones((9, 4), dtype=bool))
-    assert schedule(Parity(), Setting(trace, 4, 4, 1)).draws[0].counts.tolist() == [1, 1, 1, 1]
+    assert schedule(Parity(), Setting(trace, 4, 4, 1)).draws[0].outcome.counts.tolist() == [1, 1, 1, 1]
 
 
 def test_nobody_ever_online():
@@ -155,11 +160,11 @@ def test_by_opportunity_adds_its_limit():
 
 def test_means_and_deviations_by_hand():
     result = schedule(Uniform(), a_setting(draws=4))
-    gini = result.table()["gini"]
+    gini = columns(result)["gini"]
     assert result.means()["gini"] == pytest.approx(sum(gini) / 4)
     assert result.means()["gini_sd"] == pytest.approx(np.std(gini))
     assert len(set(gini)) > 1
-    assert all(f"{key}_sd" in result.means() for key in result.table())
+    assert all(f"{key}_sd" in result.means() for key in result.table().values)
 
 
 def test_progress_is_told_of_every_draw():

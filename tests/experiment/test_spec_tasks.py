@@ -13,7 +13,7 @@ from fedparity.cli.main import app, main
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.data import weights_path
 from fedparity.experiment import tasks
-from fedparity.experiment.runner import run_spec
+from fedparity.experiment.runner import execute
 from fedparity.experiment.spec import parse, to_toml
 from fedparity.experiment.tasks import build_task
 from fedparity.models import MODELS
@@ -67,7 +67,7 @@ def weights_of(tmp_path, model, classes=CLASSES):
 
 def test_images_of_one_s_own_are_trained_on(images):
     spec = spec_of(images, "task.model=cnn", "rounds=2")
-    (done,) = run_spec(spec).runs
+    (done,) = execute(spec).runs
     assert done.ledger.completed.sum() > 0
     assert np.isfinite(done.accuracy).all()
     task = build_task(spec, 0)
@@ -80,7 +80,7 @@ def test_images_of_one_s_own_are_trained_on(images):
 
 def test_images_learn(images):
     spec = spec_of(images, "rounds=10", "task.model=logistic", "task.partition=iid", "task.rate=0.01", "cohort=6")
-    (done,) = run_spec(spec).runs
+    (done,) = execute(spec).runs
     assert done.column("accuracy")[-1] > 0.9  # chance is a quarter
 
 
@@ -93,7 +93,7 @@ def test_a_partition_of_the_spec_deals_the_images(images):
     assert len({len(rows) for rows in skewed.samples.train}) > 1
     assert [rows.tolist() for rows in again.samples.train] == [rows.tolist() for rows in skewed.samples.train]
     assert [rows.tolist() for rows in other.samples.train] != [rows.tolist() for rows in skewed.samples.train]
-    assert run_spec(spec).complete
+    assert execute(spec).complete
 
 
 def test_features_of_digits_are_not_left_out_silently():
@@ -121,7 +121,7 @@ def test_the_server_holds_two_percent_if_a_method_tries_models_out(images, tmp_p
     whole = tasks._samples(spec.resolved().task, CLIENTS, 0, lambda *_: None)
     assert task.samples.y_train[held].tolist() == whole.y_train[whole.validation].tolist()
     assert bare.samples.y_train[bare.samples.validation].tolist() == task.samples.y_train[held].tolist()
-    assert run_spec(spec).complete
+    assert execute(spec).complete
 
 
 def test_without_such_a_method_clients_hold_everything(images):
@@ -275,4 +275,4 @@ def test_features_stand_in_for_images(images, tmp_path, monkeypatch):
     task = build_task(spec, 0)
     assert task.task.samples.x_train.shape == (72, 1280)
     assert task.validate is not None
-    assert run_spec(spec).complete
+    assert execute(spec).complete

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from fedparity.cli.main import app
 from fedparity.core.errors import ConfigError
-from fedparity.experiment.runner import run_spec
+from fedparity.experiment.runner import execute
 from fedparity.experiment.spec import load, parse
 from fedparity.experiment.tune import Tuned, grid, tuned, with_rates
 
@@ -35,10 +35,10 @@ def test_every_method_meets_every_rate_on_the_same_data():
     wide = grid(spec, [0.3, 0.001])
     assert [m.name for m in wide.methods] == ["uniform+0.001", "uniform+0.3", "cup_authors+0.001", "cup_authors+0.3"]
     assert wide.methods[2].mixing == 0.25
-    results = run_spec(wide)
+    results = execute(wide)
     found = tuned(spec, [0.3, 0.001], results)
     assert found.accuracy.shape == (2, 2, 2)
-    alone = run_spec(parse(SPEC.replace('"logistic"', '"logistic"\nrate = 0.3'), "s"))
+    alone = execute(parse(SPEC.replace('"logistic"', '"logistic"\nrate = 0.3'), "s"))
     last = [run.column("accuracy")[-1] for run in alone.of("uniform")]
     np.testing.assert_allclose(found.accuracy[0, 1], last)
     assert found.best("uniform") == 0.3

@@ -14,7 +14,7 @@ from fedparity.core.errors import ConfigError, OutputError
 from fedparity.core.journal import from_json
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.results import CLIENT_COLUMNS
-from fedparity.experiment.runner import run_spec
+from fedparity.experiment.runner import execute
 from fedparity.report.export import PARTICIPATION, export
 from stored_runs import contents, run_into, spec_of, unpacked
 
@@ -30,7 +30,7 @@ def results(tmp_path_factory):
     rounds = [np.flatnonzero(rng.random(7) < 0.7) for _ in range(10)]  # the eighth is never there
     save_trace(Trace.from_rounds(8, rounds, names=NAMES), folder / "trace.csv")
     path = f'population.availability="{folder / "trace.csv"}"'
-    return run_spec(spec_of("rounds=10", "seeds=2", "population.clients=8", path))
+    return execute(spec_of("rounds=10", "seeds=2", "population.clients=8", path))
 
 
 def read_csv(path):

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from fedparity.core.errors import ConfigError, InputError, OutputError
 from fedparity.experiment.results import FILES, open_store
-from fedparity.experiment.runner import Watch, load_results, run_spec, state_classes
+from fedparity.experiment.run import Run
+from fedparity.experiment.runner import Callbacks, execute, state_classes
 from fedparity.store import DamagedError, Store, checkpoints, verify
 from fedparity.store.database import Database
 from fedparity.store.tree import class_name
@@ -203,7 +204,7 @@ def test_a_stop_while_an_early_seed_is_taken_up_keeps_the_later_ones(tmp_path):
     spec = spec_of("seeds=2")
     run_into(tmp_path / "run", spec, rounds=12)  # stops in the second seed
     with open_store(tmp_path / "run", spec, resume=True) as store:
-        assert run_spec(spec, Watch(stop=lambda: True, store=store)).complete is False
+        assert execute(spec, store=store, callbacks=Callbacks(stop=lambda: True)).complete is False
     assert outcome(run_into(tmp_path / "run", spec, resume=True)) == expected("seeds=2")
 
 
@@ -361,7 +362,7 @@ def test_readers_change_nothing(tmp_path):
     times = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")}
     assert verify(tmp_path / "run", state_classes).ok
     with Store.read(tmp_path / "run") as reader:
-        load_results(tmp_path / "run", reader)
+        Run.stored(reader)
     assert contents(tmp_path / "run") == before
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")} == times
 
@@ -370,7 +371,7 @@ def crashed(folder, spec, rounds):
     """A run that ended as by SIGKILL after some rounds: the log of SQLite is still there."""
     source = folder.with_name(folder.name + "-live")
     with open_store(source, spec) as store:
-        run_spec(spec, Watch(stop=stop_after(rounds), store=store))
+        execute(spec, store=store, callbacks=Callbacks(stop=stop_after(rounds)))
         shutil.copytree(source, folder)
     shutil.rmtree(source)
     return folder
@@ -394,10 +395,10 @@ def test_a_reader_sweeps_nothing_from_under_a_writer(tmp_path):
     """A file that is written but not yet committed belongs to nobody yet."""
     spec = spec_of()
     with open_store(tmp_path / "run", spec) as store:
-        run_spec(spec, Watch(stop=stop_after(2), store=store))
+        execute(spec, store=store, callbacks=Callbacks(stop=stop_after(2)))
         fresh = store.arrays.write(np.arange(100.0))
         with Store.read(tmp_path / "run") as reader:
-            load_results(tmp_path / "run", reader)
+            Run.stored(reader)
         assert store.arrays.read(fresh).tolist() == list(range(100))
 
 
@@ -427,7 +428,7 @@ def test_a_crash_between_the_files_and_the_commit_costs_nothing(tmp_path, monkey
 
     monkeypatch.setattr(Database, "transaction", dies)
     with pytest.raises(KeyboardInterrupt), open_store(tmp_path / "run", spec) as store:
-        run_spec(spec, Watch(store=store))
+        execute(spec, store=store)
     monkeypatch.setattr(Database, "transaction", original)
     with Store.read(tmp_path / "run") as reader:
         needed = reader.checkpoints.needed()
@@ -531,7 +532,7 @@ def test_a_row_torn_from_one_table_is_said(tmp_path):
 RUN = """
 import sys, time
 from fedparity.experiment.results import open_store
-from fedparity.experiment.runner import Watch, run_spec
+from fedparity.experiment.runner import Callbacks, execute
 from fedparity.experiment.spec import parse
 sys.path.insert(0, sys.argv[2])
 from stored_runs import spec_of
@@ -542,7 +543,7 @@ def told(number, method, row):
 
 spec = spec_of("rounds=40")
 with open_store(sys.argv[1], spec, resume=True) as store:
-    run_spec(spec, Watch(told, store=store))
+    execute(spec, store=store, callbacks=Callbacks(told))
 """
 
 

@@ -11,7 +11,8 @@ import pytest
 from fedparity import ESTIMATORS, SCHEDULERS, UTILITIES, WEIGHTINGS, Ledger, Trace, save_trace
 from fedparity.core.errors import ConfigError, FedparityError, InputError
 from fedparity.core.journal import from_json
-from fedparity.experiment.runner import fresh_state, load_results, state_classes
+from fedparity.experiment.run import Run
+from fedparity.experiment.runner import fresh_state, state_classes
 from fedparity.report.export import export
 from fedparity.store import DamagedError, Store, checkpoints, erase, verify
 from fedparity.store.erase import redact
@@ -117,7 +118,7 @@ def test_what_others_have_stays(folder):
 def test_the_chain_stays_and_verifies(folder, spec):
     client = client_of(folder)
     with Store.read(folder) as store:
-        before = heads(load_results(folder, store))
+        before = heads(Run.stored(store))
         chains = {key: [c.chain for c in store.rounds(*key)] for key in store.contenders()}
     erase(folder, client, fresh_state)
     verdict = verify(folder, state_classes)
@@ -144,7 +145,7 @@ def test_exports_do_not_contain_it(tmp_path, spec, files_for_some):  # noqa: ARG
         if gone:
             erase(folder, 3, fresh_state)
         with Store.read(folder) as store:
-            results = load_results(folder, store)
+            results = Run.stored(store)
         (tmp_path / f"saved{gone}").mkdir()
         results.save(tmp_path / f"saved{gone}")
         for form in ("csv", "jsonl", "parquet"):
@@ -268,9 +269,9 @@ def test_every_utility_forgets(tmp_path, rule):
 
 def test_redacting_changes_only_what_speaks_of_the_client():
     spec = spec_of()
-    from fedparity.experiment.runner import run_spec
+    from fedparity.experiment.runner import execute
 
-    for run in run_spec(spec).runs:
+    for run in execute(spec).runs:
         for line in run.journal:
             for client in range(14):
                 new = redact(line, client)

@@ -12,7 +12,7 @@ import pytest
 
 from fedparity.core.errors import InputError, OutputError
 from fedparity.experiment.results import open_store
-from fedparity.experiment.runner import Watch, draw_trace, run_spec, state_classes
+from fedparity.experiment.runner import Callbacks, draw_trace, execute, state_classes
 from fedparity.experiment.spec import to_toml
 from fedparity.store import Disk, Store, verify
 from fedparity.store import disk as disk_module
@@ -84,7 +84,7 @@ def test_any_call_of_the_file_layer_may_fail(tmp_path, code, step):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(disk_module, "os", Faulty(n, code))
             with pytest.raises(OutputError) as caught, open_store(folder, spec) as store:
-                run_spec(spec, Watch(lambda number, *_: done.append(number), store=store))  # noqa: B023
+                execute(spec, store=store, callbacks=Callbacks(lambda number, *_: done.append(number)))  # noqa: B023
         assert str(caught.value).startswith(f"{folder}/"), n
         assert os.strerror(code) in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -116,7 +116,7 @@ def test_a_disk_that_stays_full(tmp_path, n):
     with Store.open(run) as store:
         store.begin(to_toml(spec.resolved()), draw_trace(spec), {})
     with pytest.raises(OutputError, match="No space left"), Store.open(run, Failing(run, [0, n])) as store:
-        run_spec(spec, Watch(lambda *news: done.append(news), store=store))
+        execute(spec, store=store, callbacks=Callbacks(lambda *news: done.append(news)))
     assert commits(run) == len(done)
     assert outcome(run_into(run, spec, resume=True)) == expected(*SPEC, methods=METHODS)
 
@@ -132,7 +132,7 @@ def test_a_database_that_cannot_grow(tmp_path, pages):
         return store
 
     with pytest.raises(OutputError) as caught, small(open_store(tmp_path / "run", spec)) as store:
-        run_spec(spec, Watch(lambda *news: done.append(news), store=store))
+        execute(spec, store=store, callbacks=Callbacks(lambda *news: done.append(news)))
     path = tmp_path / "run" / "run.db"
     says = f"{path}: cannot be written (database or disk is full); free space, then go on with --resume"
     assert str(caught.value) == says
@@ -150,7 +150,7 @@ def test_a_database_that_cannot_be_closed_lets_go_of_its_lock(tmp_path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(store_module, "write_manifest", full)
         with pytest.raises(OutputError), open_store(tmp_path / "run", spec) as store:
-            run_spec(spec, Watch(stop=stop_after(1), store=store))
+            execute(spec, store=store, callbacks=Callbacks(stop=stop_after(1)))
     assert outcome(run_into(tmp_path / "run", spec, resume=True)) == expected(*SPEC)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedparity.experiment.runner import run_spec, state_classes
+from fedparity.experiment.runner import execute, state_classes
 from fedparity.experiment.spec import to_toml
 from fedparity.store import Store, verify
 from stored_runs import heads, sha256, spec_of
@@ -132,7 +132,7 @@ def test_a_hundred_kills_change_nothing(tmp_path, spec):
         runs.finish(tmp_path / "timed")
         seconds = time.perf_counter() - began
         whole = digests(tmp_path / "whole")
-        assert {key: chain for key, (_, chain, *_) in whole.items()} == heads(run_spec(spec))
+        assert {key: chain for key, (_, chain, *_) in whole.items()} == heads(execute(spec))
         assert digests(tmp_path / "timed") == whole
         texts = {name: (tmp_path / "whole" / name).read_bytes() for name in SAME}
         kills = again = number = 0
@@ -162,6 +162,6 @@ def test_one_run_killed_again_and_again_gets_there(tmp_path, spec):
             kills += 1
         runs.finish(tmp_path / "run")
     assert kills > 5
-    assert {key: chain for key, (_, chain, *_) in digests(tmp_path / "run").items()} == heads(run_spec(spec))
+    assert {key: chain for key, (_, chain, *_) in digests(tmp_path / "run").items()} == heads(execute(spec))
     assert digests(tmp_path / "run") == digests(tmp_path / "whole")
     assert verify(tmp_path / "run", state_classes).ok

@@ -11,7 +11,7 @@ import pytest
 from fedparity import report
 from fedparity.core.errors import FedparityError
 from fedparity.experiment.results import open_store
-from fedparity.experiment.runner import Watch, run_spec, state_classes
+from fedparity.experiment.runner import execute, state_classes
 from fedparity.store import Store, checkpoints, verify
 from stored_runs import contents, outcome, run_into, spec_of, unclose
 
@@ -28,7 +28,7 @@ def closed(tmp_path_factory):
         for name, value in (("LARGE", 64), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 3)):
             patch.setattr(checkpoints, name, value)
         with open_store(folder, spec) as store:
-            results = run_spec(spec, Watch(store=store))
+            results = execute(spec, store=store)
             results.save(folder)
             report.write(results, folder / "report.html")
     return folder, outcome(results)
@@ -229,7 +229,7 @@ def test_a_database_that_is_torn_in_the_middle_is_found(copy):
 def test_verify_reads_a_run_that_is_being_written(tmp_path):
     spec = spec_of(*SPEC)
     with open_store(tmp_path / "run", spec) as store:
-        run_spec(spec, Watch(store=store))
+        execute(spec, store=store)
         verdict = verify(tmp_path / "run", state_classes)
         assert (verdict.ok, verdict.closed, verdict.rounds) == (True, False, 15)
         assert isinstance(store, Store)

@@ -17,7 +17,7 @@ from fedparity.data.partitions import PARTITIONS
 from fedparity.estimators import ESTIMATORS
 from fedparity.experiment import METHODS, Method
 from fedparity.local.rules import LOCALS
-from fedparity.metrics import METRICS
+from fedparity.metrics import MEASURES
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
 from fedparity.report import citations
@@ -56,7 +56,7 @@ def tables() -> dict[str, list[Entry]]:
     """Every table with its entries."""
     found = {name: [table.describe(entry) for entry in table] for name, table in COMPONENTS.items()}
     found["methods"] = [_method(name, m) for name, m in METHODS.items()]
-    found["metrics"] = [_entry(name, text) for name, text in METRICS.items()]
+    found["metrics"] = [_entry(name, measure.says) for name, measure in MEASURES.items()]
     found["datasets"] = [_entry(known.name, f"{known.title}.") for known in KNOWN.values()]
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from fedparity.cli.show import console_for, plain, say
 from fedparity.core.errors import ConfigError, OutputError, unknown
 
 if TYPE_CHECKING:
-    from fedparity.experiment.compare import Comparison, Metric, Stat
+    from fedparity.experiment.compare import Comparison, Stat
     from fedparity.experiment.spec import MethodSpec, Spec
 
 JSON_OPTION = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
@@ -91,11 +92,11 @@ def compare_command(
 
 
 def _compare_runs(runs: list[Path], out: Path, reference: str | None, shown: str) -> None:
-    from fedparity.experiment.compare import compare, read_part
+    from fedparity.experiment.compare import ComparedRun, compare
 
     if (out / "run.db").exists():
         raise ConfigError(f"{out} holds a run, whose files are sealed; give another --out")
-    found = compare([read_part(run) for run in runs], reference)
+    found = compare([ComparedRun.of(run) for run in runs], reference)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -106,13 +107,13 @@ def _compare_runs(runs: list[Path], out: Path, reference: str | None, shown: str
 def _run_and_compare(
     spec: Spec, out: Path, reference: str | None, shown: str, *, resume: bool, overwrite: bool
 ) -> None:
-    from fedparity.experiment.compare import compare, part_of
+    from fedparity.experiment.compare import ComparedRun, compare
     from fedparity.experiment.spec import to_toml
 
     quiet = shown != "table"
-    with carried_out(spec, to_toml(spec), out, resume=resume, overwrite=overwrite, quiet=quiet) as (results, store):
+    with carried_out(spec, to_toml(spec), out, resume=resume, overwrite=overwrite, quiet=quiet) as (results, _):
         if results.complete:
-            found = compare([part_of(results, store, str(out))], reference)
+            found = compare([ComparedRun(str(out), results)], reference)
             files = _write(found, out)
     if not results.complete:
         asked = f" --reference {reference}" if reference else ""
@@ -203,13 +204,6 @@ def _write(found: Comparison, folder: Path) -> list[str]:
 # -- for eyes ---------------------------------------------------------------------------------------------------------
 
 
-TABLES = (
-    ("accuracy", "avg_client_accuracy", "own_accuracy", "worst_accuracy", "variance_percent2"),
-    ("utility_cv", "jain_utility", "coverage"),
-    ("selection_gap", "selection_gap_avoidable", "gini", "gini_avoidable"),
-)
-
-
 def _tell(found: Comparison, files: list[str], shown: str) -> None:
     from fedparity.report.latex import to_latex
 
@@ -224,28 +218,31 @@ def _tell(found: Comparison, files: list[str], shown: str) -> None:
 
 
 def _show(found: Comparison, files: list[str]) -> None:
+    from fedparity.experiment.compare import BLOCKS
+    from fedparity.metrics.measures import heading
+
     s, seeds = found.spec, len(found.seeds)
     say(
         f"{s.population.clients} clients ({s.population.availability}), {s.rounds} rounds, {s.asked} asked a round, "
         f"{seeds} seed{'s' if seeds > 1 else ''} on one trace"
     )
-    there = {m.key: m for m in found.shown()}
-    for keys in TABLES:
-        metrics = [there[key] for key in keys if key in there]
-        if metrics:
-            rows = [(n, *(_mean(found.stats[m.key][n], m) for m in metrics)) for n in found.methods]
-            _table(("mean ± sd", *(m.head for m in metrics)), rows)
+    for block in BLOCKS:
+        keys = found.shown(block)
+        if keys:
+            rows = [(n, *(_mean(found, key, n) for key in keys)) for n in found.methods]
+            _table(("mean ± sd", *(heading(key, narrow=True) for key in keys)), rows)
     _show_differences(found)
     _show_cost(found)
     console_for().print(plain(found.outcome()), markup=False)
     say(f"Files: {', '.join(files)}")
 
 
-def _mean(stat: Stat, metric: Metric) -> str:
-    if stat.mean is None:
-        return "-"
-    sd = "" if stat.sd is None else f" ±{_short(stat.sd, metric.places)}"
-    return f"{stat.mean:.{metric.places}f}{sd}"
+def _mean(found: Comparison, key: str, name: str) -> str:
+    from fedparity.metrics import printed
+
+    stat = found.stats[key][name]
+    sd = "" if stat.sd is None else f" ±{printed(key, stat.sd).removesuffix(' %')}"
+    return f"{printed(key, stat.mean)}{sd}"
 
 
 def _short(value: float, places: int, *, sign: bool = False) -> str:
@@ -258,19 +255,19 @@ def _show_differences(found: Comparison) -> None:
     """The two numbers of the outcome against the reference; all others are in the files."""
     from fedparity.experiment.compare import ACCURACY, FAIRNESS
 
-    metrics = [m for m in found.shown() if m.key in (ACCURACY, FAIRNESS)]
+    keys = found.shown((ACCURACY, FAIRNESS))
     others = [name for name in found.methods if name != found.reference]
-    if not metrics or not others:
+    if not keys or not others:
         return
     titles = {ACCURACY: "accuracy", FAIRNESS: "avoidable Gini"}
-    heads = [head for m in metrics for head in (f"{titles[m.key]} [95 %]", "rank")]
+    heads = [head for key in keys for head in (f"{titles[key]} [95 %]", "rank")]
     rows = []
     for name in found.methods:
         cells: list[str] = []
-        for m in metrics:
-            stat = found.stats[m.key][name]
+        for key in keys:
+            stat = found.stats[key][name]
             cells += [_difference(stat), "-" if stat.rank is None else f"{stat.rank:.1f}"]
-        pairs = next((p for m in metrics if (p := found.stats[m.key][name].pairs) is not None), None)
+        pairs = next((p for key in keys if (p := found.stats[key][name].pairs) is not None), None)
         rows.append((name, *cells, "" if pairs is None else str(pairs)))
     _table((f"minus {plain(found.reference)}", *heads, "pairs"), rows, found.note())
 
@@ -287,20 +284,12 @@ def _difference(stat: Stat) -> str:
 
 
 def _show_cost(found: Comparison) -> None:
-    columns = (
-        ("updates", "updates", ",.0f"),
-        ("MB sent", "megabytes", ",.3g"),
-        ("memory", "server_words", ",d"),
-        ("at clients", "client_words", ",d"),
-        ("steps", "local_steps", ",.0f"),
-        ("seconds", "seconds", ".1f"),
-    )
-    known = [c for c in columns if any(getattr(cost, c[1]) is not None for cost in found.cost.values())]
-    rows = [
-        (n, *("-" if (v := getattr(cost, key)) is None else format(v, form) for _, key, form in known))
-        for n, cost in found.cost.items()
-    ]
-    _table(("cost a run", *(head for head, *_ in known)), rows)
+    from fedparity.metrics import MEASURES, printed
+
+    names = [f.name for f in fields(next(iter(found.cost.values()))) if f.name not in ("asked", "parameters")]
+    known = [key for key in names if any(getattr(cost, key) is not None for cost in found.cost.values())]
+    rows = [(n, *(printed(key, getattr(cost, key)) for key in known)) for n, cost in found.cost.items()]
+    _table(("cost per run", *(MEASURES[key].head for key in known)), rows)
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], note: str = "") -> None:

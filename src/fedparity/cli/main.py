@@ -22,7 +22,7 @@ from fedparity.cli.show import (
     plain,
     say,
     show_entry,
-    show_results,
+    show_run,
     show_schedules,
     show_tables,
 )
@@ -267,7 +267,7 @@ def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: boo
     if as_json:
         _print_json({**results.summary(), "folder": str(out), "report": str(page)})
     else:
-        show_results(results)
+        show_run(results)
         say(f"Report: {page}")
     if not results.complete:
         note = f"Stopped early. Go on with: fedparity run {out / 'spec.toml'} --out {out} --resume"
@@ -308,13 +308,12 @@ def export_command(
     as_json: JSON_OPTION = False,
 ) -> None:
     """Write a run as tables: rounds, clients, participation."""
-    from fedparity.experiment.runner import load_results
+    from fedparity.experiment.run import Run
     from fedparity.report.export import export
-    from fedparity.store import Disk, Store
+    from fedparity.store import Disk
 
     secret = None if key is None else Disk(key.parent).read(key.name)
-    with Store.read(run) as store:
-        files = export(load_results(run, store), out or run.with_name(f"{run.name}-export"), form, secret)
+    files = export(Run.open(run), out or run.with_name(f"{run.name}-export"), form, secret)
     if as_json:
         _print_json({"run": str(run), "files": [str(f) for f in files], "pseudonyms": key is not None})
     else:
@@ -330,14 +329,15 @@ def erase_command(
     """Erase a client from a run: its updates, models, surrogates and row; the chain stays verifiable."""
     from fedparity import report
     from fedparity.experiment.results import REPORT
-    from fedparity.experiment.runner import fresh_state, load_results
+    from fedparity.experiment.run import Run
+    from fedparity.experiment.runner import fresh_state
     from fedparity.store import Store, erase
 
     lines = erase(run, client, fresh_state)
     with Store.open(run, create=False) as store:
-        results = load_results(run, store)
-        results.save(run)
-        report.write(results, run / REPORT)
+        left = Run.stored(store)
+        left.save(run)
+        report.write(left, run / REPORT)
     say(f"Erased client {client} from {lines} rounds of {run}")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fedparity.cli.show import Rounds, say
 
 if TYPE_CHECKING:
-    from fedparity.experiment.results import Results
+    from fedparity.experiment.run import Run
     from fedparity.experiment.spec import Spec
     from fedparity.store import Store
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 @contextmanager
 def carried_out(
     spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, quiet: bool
-) -> Iterator[tuple[Results, Store]]:
+) -> Iterator[tuple[Run, Store]]:
     """What came out, its files written, and the store while it is still open."""
     from fedparity import report
     from fedparity.experiment.results import open_store
-    from fedparity.experiment.runner import Watch, ready, run_spec
+    from fedparity.experiment.runner import Callbacks, execute, prepare
     from fedparity.experiment.stop import Stop
 
     report.require()
     with Rounds(spec, quiet=quiet) as rounds:
-        trace = ready(spec, rounds.prepare)
+        trace = prepare(spec, rounds.prepare)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
         with Stop() as stop, Rounds(spec, quiet=quiet) as rounds:
-            watch = Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, store, data=rounds.prepare)
-            results = run_spec(spec, watch, trace)
-        results.save(out, text)
-        report.write(results, out / "report.html", text)
+            told = Callbacks(rounds.tell, lambda: stop.asked, lambda: stop.overdue, rounds.prepare)
+            run = execute(spec, store=store, trace=trace, callbacks=told)
+        run.save(out, text)
+        report.write(run, out / "report.html", text)
         for notice in store.notices:
             say(f"fedparity: {notice}", stderr=True)
-        yield results, store
+        yield run, store

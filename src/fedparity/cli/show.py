@@ -3,58 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fedparity.experiment import Schedule
-    from fedparity.experiment.results import Results
+    from fedparity.experiment.run import Run
     from fedparity.experiment.spec import Spec
+    from fedparity.metrics import Table
 
 Target: TypeAlias = Literal["share", "opportunity", "utility"]
-SHOWN: dict[Target, list[tuple[str, tuple[str, str]]]] = {
-    "share": [
-        ("gap", ("selection_gap", "{:.3f}")),
-        ("limit", ("selection_gap_limit", "{:.3f}")),
-        ("Gini", ("gini", "{:.3f}")),
-        ("limit", ("gini_limit", "{:.3f}")),
-        ("never", ("never_served", "{:.0f}")),
-        ("limit", ("never_served_limit", "{:.0f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-    "opportunity": [
-        ("CV(S/online)", ("cv_per_opportunity", "{:.3f}")),
-        ("limit", ("cv_per_opportunity_limit", "{:.3f}")),
-        ("never", ("never_served", "{:.0f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
-    "utility": [
-        ("CV(u/pi)", ("utility_cv", "{:.3f}")),
-        ("Jain", ("jain_utility", "{:.3f}")),
-        ("fill", ("fill", "{:.0%}")),
-    ],
+RUN_COLUMNS = (
+    "accuracy",
+    "avg_client_accuracy",
+    "worst_accuracy",
+    "selection_gap",
+    "selection_gap_limit",
+    "gini",
+    "gini_limit",
+    "never_served",
+    "fill",
+)
+"""The table after a run: how good the model is and for whom, then shares of slots."""
+SHOWN: dict[Target, tuple[str, ...]] = {
+    "share": (*RUN_COLUMNS[3:8], "never_served_limit", "fill"),
+    "opportunity": ("cv_per_opportunity", "cv_per_opportunity_limit", "never_served", "fill"),
+    "utility": ("utility_cv", "jain_utility", "fill"),
 }
 """The columns of each comparison: the three targets pull apart, so one table shows one of them."""
-DECIDES: dict[Target, str] = {"share": "gini_avoidable", "opportunity": "cv_per_opportunity", "utility": "utility_cv"}
-
-RUN_COLUMNS = (
-    ("acc.", "accuracy", "{:.3f}"),
-    ("client", "avg_client_accuracy", "{:.3f}"),
-    ("Jain", "jain_accuracy", "{:.3f}"),
-    ("gap", "selection_gap", "{:.3f}"),
-    ("limit", "selection_gap_limit", "{:.3f}"),
-    ("Gini", "gini", "{:.3f}"),
-    ("limit", "gini_limit", "{:.3f}"),
-    ("never", "never_served", "{:.0f}"),
-    ("fill", "fill", "{:.0%}"),
-)
-"""The table after a run: accuracy on shared test data, its mean and Jain's index over clients, then shares of slots."""
-
-
-TIED = 0.005
-"""Avoidable Gini coefficients that differ by no more than this are called close."""
+DECIDES: dict[Target, str] = {
+    "share": "gini_avoidable",
+    "opportunity": "cv_per_opportunity",
+    "utility": "utility_cv",
+}
+SPLIT: dict[Target, tuple[str, str]] = {
+    "share": ("gini", "Gini"),
+    "opportunity": ("cv_per_opportunity", "CV per round online"),
+}
+"""Which measure is told apart into what could be avoided and what could not."""
 
 
 def plain(text: str) -> str:
@@ -158,8 +146,8 @@ class Rounds:
             self._console.print(f"round {number + 1}/{self._total} done by all methods", markup=False)
 
 
-def show_table(header: list[str], rows: list[list[str]]) -> None:
-    """Names on the left, numbers on the right."""
+def show_table(header: list[str], rows: list[list[str]], bold: Collection[str] = ()) -> None:
+    """Names on the left, numbers on the right; rows of these names in bold."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -168,84 +156,62 @@ def show_table(header: list[str], rows: list[list[str]]) -> None:
     for name in header[1:]:
         table.add_column(escape(name), justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*(escape(plain(cell)) for cell in row))
+        table.add_row(*(escape(plain(cell)) for cell in row), style="bold" if row[0] in bold else "")
     console_for().print(table)
 
 
-def show_results(results: Results) -> None:
+def show_measures(table: Table, keys: Iterable[str], *, first: str, decides: str) -> None:
+    """Some columns of a table; who leads by `decides` in bold."""
+    from fedparity.metrics.measures import heading
+    from fedparity.metrics.table import printed
+
+    columns = table.known(keys)
+    rows = [[name, *(printed(key, table.mean(key, name)) for key in columns)] for name in table.methods]
+    found = table.leaders(decides) if table.told_apart(decides) else None
+    bold = () if found is None else found.all
+    show_table([first, *(heading(key, narrow=True) for key in columns)], rows, bold)
+
+
+def verdict_of(table: Table, by: Target) -> str:
+    """The outcome in a sentence or two: who leads, and what of it nobody could have avoided."""
+    found = table.leaders(DECIDES[by])
+    if found is None:
+        return "There is nothing to compare."
+    row = table.row(found.first)
+    lead = f"{table.said(DECIDES[by], f'Fairest by {by}')}. " if len(table.methods) > 1 else ""
+    never = row["never_available"] or 0.0
+    absent = f" {never:.0f} clients were never there." if never >= 0.5 else ""
+    if by == "utility":
+        return f"{lead}Its utility per round online varies by {row['utility_cv']:.3f} (CV).{absent}"
+    key, noun = SPLIT[by]
+    limit, own = (row[f"{key}{part}"] or 0.0 for part in ("_limit", "_avoidable"))
+    return (
+        f"{lead}Of its {noun} {row[key] or 0:.3f}, {limit:.3f} could not be avoided by anyone who fills as many slots;"
+        f" {own:.3f} is its own.{absent}"
+    )
+
+
+def show_run(run: Run) -> None:
     """The table after a run, and its outcome in a sentence."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = console_for()
-    s = results.spec
-    seeds = len({run.seed for run in results.runs})
-    console.print(
-        f"{s.population.clients} clients ({escape(plain(s.population.availability))}), {results.rounds} rounds, "
-        f"{s.asked} asked a round, {seeds} seed{'s' if seeds > 1 else ''}",
-        soft_wrap=True,
-    )
-    rows = {name: results.row(name) for name in results.methods}
-    best = results.fairest()
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("method", overflow="fold")
-    for header, *_ in RUN_COLUMNS:
-        table.add_column(header, justify="right", no_wrap=True)
-    for name, row in rows.items():
-        cells = ["-" if row[key] is None else form.format(row[key]) for _, key, form in RUN_COLUMNS]
-        table.add_row(escape(plain(name)), *cells, style="bold" if name == best and len(rows) > 1 else "")
-    console.print(table)
-    first = rows[best]
-    close = [name for name in rows if name != best and _extra(rows[name]) - _extra(first) <= TIED]
-    tied = f" ({', '.join(close)} within {TIED:g})" if close else ""
-    lead = f"Fairest by share: {best}{tied}. " if len(rows) > 1 else ""
-    console.print(
-        f"{lead}Of its Gini {first['gini'] or 0:.3f}, {first['gini_limit'] or 0:.3f}"
-        f" could not be avoided by anyone; {_extra(first):.3f} is its own.",
-        markup=False,
-    )
-
-
-def _extra(row: dict[str, float | None]) -> float:
-    return row["gini_avoidable"] or 0.0
+    s, seeds = run.spec, f"{run.seeds} seed{'s' if run.seeds > 1 else ''}"
+    where = f"{s.population.clients} clients ({s.population.availability})"
+    say(f"{where}, {run.rounds} rounds, {s.asked} asked per round, {seeds}")
+    show_measures(run.table, RUN_COLUMNS, first="method", decides=DECIDES["share"])
+    say(verdict_of(run.table, "share"))
 
 
 def show_schedules(results: list[Schedule], availability: str, by: Target) -> None:
     """The table of a scheduling comparison, and its outcome in a sentence."""
-    from rich.markup import escape
-    from rich.table import Table
+    from fedparity.experiment.schedule import schedule_table
 
     s = results[0].setting
-    console = console_for()
     draws = f", mean of {s.draws} draws" if s.draws > 1 else ""
-    title = f"{s.clients} clients ({escape(plain(availability))}), {s.rounds} rounds, {s.cohort} asked a round{draws}"
-    console.print(title, soft_wrap=True)
+    say(f"{s.clients} clients ({availability}), {s.rounds} rounds, {s.cohort} asked per round{draws}")
     if s.watched:
-        console.print(f"The server has watched the {s.watched} rounds before the first.")
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("scheduler", overflow="fold")
-    for header, _ in SHOWN[by]:
-        table.add_column(header, justify="right", no_wrap=True)
-    best = min(results, key=lambda r: r.means()[DECIDES[by]] or 0.0)
-    for result in results:
-        means = result.means()
-        cells = [form.format(means[key]) if means[key] is not None else "-" for _, (key, form) in SHOWN[by]]
-        table.add_row(escape(plain(result.name)), *cells, style="bold" if result is best and len(results) > 1 else "")
-    console.print(table)
-    console.print(_verdict(results, best, by), markup=False)
-
-
-def _verdict(results: list[Schedule], best: Schedule, by: Target) -> str:
-    m = {key: value or 0.0 for key, value in best.means().items()}
-    lead = f"Fairest by {by}: {best.name}. " if len(results) > 1 else ""
-    absent = f" {m['never_available']:.0f} clients were never there." if m["never_available"] >= 0.5 else ""
-    if by == "utility":
-        return f"{lead}Its utility per round online varies by {m['utility_cv']:.3f} (CV).{absent}"
-    key, noun = ("selection_gap", "selection gap") if by == "share" else ("cv_per_opportunity", "CV per round online")
-    return (
-        f"{lead}Of its {noun} {m[key]:.3f}, {m[key + '_limit']:.3f} could not be avoided by any scheduler that fills"
-        f" as many slots; {m[key + '_avoidable']:.3f} is its own.{absent}"
-    )
+        say(f"The server has watched the {s.watched} rounds before the first.")
+    table = schedule_table(results)
+    show_measures(table, SHOWN[by], first="scheduler", decides=DECIDES[by])
+    say(verdict_of(table, by))
 
 
 def show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:

@@ -26,7 +26,7 @@ def tune_command(
 ) -> None:
     """Find each method's local learning rate: every rate on the same traces and seeds; writes a tuned spec."""
     from fedparity.core.files import write_text
-    from fedparity.experiment.runner import Watch, ready, run_spec
+    from fedparity.experiment.runner import Callbacks, execute, prepare
     from fedparity.experiment.spec import load, to_toml
     from fedparity.experiment.stop import Stop
     from fedparity.experiment.tune import grid, tuned, with_rates
@@ -35,11 +35,10 @@ def tune_command(
     tried = _rates(rates)
     wide = grid(loaded, tried)
     with Rounds(wide, quiet=as_json) as rounds:
-        trace = ready(wide, rounds.prepare)
+        trace = prepare(wide, rounds.prepare)
     with Stop() as stop, Rounds(wide, quiet=as_json) as rounds:
-        results = run_spec(
-            wide, Watch(rounds.tell, lambda: stop.asked, lambda: stop.overdue, data=rounds.prepare), trace
-        )
+        told = Callbacks(rounds.tell, lambda: stop.asked, lambda: stop.overdue, rounds.prepare)
+        results = execute(wide, trace=trace, callbacks=told)
     found = tuned(loaded, tried, results)
     target = out or spec.with_suffix(".tuned.toml")
     write_text(target, to_toml(with_rates(loaded, found)))

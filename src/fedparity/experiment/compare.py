@@ -26,46 +26,26 @@ import numpy as np
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import csv_text
 from fedparity.core.registry import component_class
-from fedparity.core.types import FloatArray
-from fedparity.experiment.facts import local_steps
-from fedparity.experiment.results import MethodRun, Results
-from fedparity.experiment.runner import load_results
+from fedparity.core.trace import Trace
+from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Spec
-from fedparity.experiment.tasks import build_task
-from fedparity.metrics import align_seeds, compare_methods, mean_ranks, pairs_needed, summarise_performance
+from fedparity.metrics import Table, compare_methods, mean_ranks, pairs_needed
+from fedparity.metrics.measures import higher_is_better
 from fedparity.schedulers import SCHEDULERS, Parity
-from fedparity.store import Store
 
 WORD = 4
 """Bytes of a number on the wire, whatever the simulation works in."""
 BASELINE = "uniform"
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """What is compared: a name of `fedparity list metrics`, its headings, which way is better, decimals shown."""
-
-    key: str
-    head: str
-    title: str
-    higher: bool = False
-    places: int = 3
-
-
-COMPARED = (
-    Metric("accuracy", "accuracy", "Accuracy", higher=True),
-    Metric("avg_client_accuracy", "client", "Mean client accuracy", higher=True),
-    Metric("own_accuracy", "own model", "Mean accuracy of own models", higher=True),
-    Metric("worst_accuracy", "worst 10%", "Worst 10 % accuracy", higher=True),
-    Metric("variance_percent2", "variance", "Variance of client accuracy (percent squared)", places=1),
-    Metric("utility_cv", "utility CV", "Utility CV"),
-    Metric("jain_utility", "Jain", "Jain, utility", higher=True),
-    Metric("coverage", "coverage", "Coverage", higher=True),
-    Metric("selection_gap", "gap", "Selection gap"),
-    Metric("selection_gap_avoidable", "avoidable", "Selection gap, avoidable"),
-    Metric("gini", "Gini", "Gini"),
-    Metric("gini_avoidable", "avoidable", "Gini, avoidable"),
+BLOCKS = (
+    ("accuracy", "avg_client_accuracy", "own_accuracy", "worst_accuracy", "variance_percent2"),
+    ("utility_cv", "jain_utility", "coverage"),
+    ("selection_gap", "selection_gap_avoidable", "gini", "gini_avoidable"),
 )
+"""What stands side by side: three narrow tables fit where one wide one does not."""
+COMPARED = tuple(key for block in BLOCKS for key in block)
+"""What is compared: measures, and parts of them."""
 FAIRNESS, ACCURACY = "gini_avoidable", "accuracy"
 """What the outcome and the picture speak of."""
 
@@ -117,23 +97,21 @@ class Cost:
     """Telemetry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """What a method's last state holds."""
-
-    parameters: int
-    server_words: int
-    client_words: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """A finished run to be compared."""
+class ComparedRun:
+    """A finished run, and where it came from."""
 
     where: str
-    results: Results
-    footprints: Mapping[str, Footprint]
-    """By method; without an entry the run cannot tell."""
+    run: Run
+
+    @classmethod
+    def of(cls, folder: str | Path) -> ComparedRun:
+        """A stored run that is finished, or an error that says how to finish it."""
+        run = Run.open(folder)
+        if not run.complete:
+            again = f"fedparity run {Path(folder) / 'spec.toml'} --out {folder} --resume"
+            raise ConfigError(f"{folder} is not finished; go on with: {again}")
+        return cls(str(folder), run)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,67 +119,53 @@ class Contender:
     """One method of one run, under the name it has in the comparison."""
 
     name: str
-    part: Part
+    part: ComparedRun
     method: MethodSpec
 
     @property
     def runs(self) -> list[MethodRun]:
-        """Its runs, one a seed."""
-        return self.part.results.of(self.method.name)
+        """Its runs, one per seed."""
+        return self.part.run.of(self.method.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """The table of a paper: methods by metrics, with what each difference to the reference is worth."""
+    """The table of a paper: methods by measures, with what each difference to the reference is worth."""
 
     spec: Spec
-    seeds: tuple[int, ...]
     reference: str
-    methods: tuple[str, ...]
-    values: Mapping[str, Mapping[str, FloatArray]]
-    """Metric, method, a number a seed (NaN: undefined)."""
+    table: Table
     stats: Mapping[str, Mapping[str, Stat]]
     cost: Mapping[str, Cost]
     curves: tuple[tuple[tuple[float, str], ...], ...] = ()
     """Contenders that differ in parity's beta alone: beta and name, rising."""
-    hindsight: frozenset[str] = frozenset()
-    """Contenders that know the future: limits, which the outcome leaves aside."""
 
-    def shown(self) -> list[Metric]:
-        """The metrics that any method has a number for; own models only where clients keep some."""
-        found = [m for m in COMPARED if any(s.n for s in self.stats[m.key].values())]
-        own, shared = (self.stats[key] for key in ("own_accuracy", "avg_client_accuracy"))
-        same = all(own[name].mean == shared[name].mean for name in self.methods)
-        return [m for m in found if m.key != "own_accuracy" or not same]
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The contenders by name."""
+        return self.table.methods
 
-    def best(self, metric: Metric) -> list[str]:
-        """The method with the best mean, then those that are not told apart from it."""
-        stats = {name: s for name, s in self.stats[metric.key].items() if name not in self.hindsight}
-        known = {name: s.mean for name, s in stats.items() if s.mean is not None}
-        if not known:
-            return []
-        sign = -1 if metric.higher else 1
-        top = min(known, key=lambda name: (sign * known[name], self.methods.index(name)))
-        values = {name: self.values[metric.key][name] for name in known}
-        # Which one is the top is read off these very numbers, so any two of them might have been compared.
-        near = compare_methods(values, top, comparisons=math.comb(len(known), 2))
-        return [top, *(name for name in self.methods if name in near and not near[name].told_apart)]
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds that all of them have."""
+        return self.table.seeds
+
+    def shown(self, keys: Sequence[str] = COMPARED) -> list[str]:
+        """The columns in which there is a number; kept models only where clients keep some."""
+        kept, shared = (self.table.values[key] for key in ("own_accuracy", "avg_client_accuracy"))
+        same = all(np.array_equal(kept[name], shared[name], equal_nan=True) for name in self.methods)
+        return [key for key in self.table.known(keys) if key != "own_accuracy" or not same]
 
     def outcome(self) -> str:
         """Who is fairest and who is most accurate, and from whom they are not told apart."""
-        said = []
-        rivals = len(self.methods) - len(self.hindsight)
-        needed = pairs_needed(math.comb(rivals, 2)) if rivals > 1 else 1
-        for words, key in (("Fairest by avoidable Gini", FAIRNESS), ("most accurate", ACCURACY)):
-            found = self.best(next(m for m in COMPARED if m.key == key))
-            if found:
-                top, *near = found
-                tied = f" (not told apart from {_listed(near)})" if near and len(self.seeds) >= needed else ""
-                said.append(f"{words}: {top}{tied}")
-        aside = " (oracles aside)" if self.hindsight and said else ""
-        text = f"{'; '.join(said)}{aside}." if said else "Nothing to compare by is defined."
-        if len(self.seeds) >= needed:
+        table = self.table
+        said = [table.said(FAIRNESS, "Fairest by avoidable Gini"), table.said(ACCURACY, "most accurate")]
+        told = "; ".join(text for text in said if text)
+        aside = " (oracles aside)" if table.hindsight and told else ""
+        text = f"{told}{aside}." if told else "Nothing to compare by is defined."
+        if not table.by_chance:
             return text
+        rivals, needed = len(table.contenders), table.seeds_needed
         return f"{text} Differences may be chance: to tell {rivals} methods apart takes {needed} seeds or more."
 
     def note(self) -> str:
@@ -251,36 +215,7 @@ class Comparison:
         return csv_text(["metric", "method", *columns], rows)
 
 
-def read_part(folder: str | Path) -> Part:
-    """A stored run that is finished, or an error that says how to finish it."""
-    with Store.read(folder) as store:
-        results = load_results(folder, store)
-        if not results.complete:
-            raise ConfigError(
-                f"{folder} is not finished; go on with: fedparity run {Path(folder) / 'spec.toml'} --out {folder}"
-                " --resume"
-            )
-        return part_of(results, store, str(folder))
-
-
-def part_of(results: Results, store: Store | None, where: str) -> Part:
-    """A run that is still at hand."""
-    found = {}
-    for name in results.methods if store is not None else ():
-        footprint = None if store is None else _footprint(store, results.spec.seed, name)
-        if footprint is not None:
-            found[name] = footprint
-    return Part(where, results, found)
-
-
-def _footprint(store: Store, seed: int, method: str) -> Footprint | None:
-    facts = store.facts(seed, method)
-    if facts is None or not facts.parameters:
-        return None
-    return Footprint(facts.parameters, facts.server_words, facts.client_words)
-
-
-def compare(parts: Sequence[Part], reference: str | None = None) -> Comparison:
+def compare(parts: Sequence[ComparedRun], reference: str | None = None) -> Comparison:
     """Every method of every part against `reference` (else `uniform`, else the first); they must be paired."""
     if not parts:
         raise ConfigError("there is nothing to compare; give at least one run")
@@ -289,43 +224,35 @@ def compare(parts: Sequence[Part], reference: str | None = None) -> Comparison:
     found = _contenders(parts)
     names = tuple(c.name for c in found)
     chosen = reference or (BASELINE if BASELINE in names else names[0])
-    values: dict[str, dict[str, FloatArray]] = {}
-    numbers = {c.name: {run.seed: _numbers(c.part.results, run) for run in c.runs} for c in found}
-    seeds: tuple[int, ...] = ()
-    for metric in COMPARED:
-        by_seed = {name: {s: n[metric.key] for s, n in runs.items()} for name, runs in numbers.items()}
-        seeds, values[metric.key] = align_seeds(by_seed)
-    stats = {metric.key: _stats(values[metric.key], chosen, metric) for metric in COMPARED}
-    steps = _local_steps(parts[0].results)
-    cost = {c.name: _cost(c, steps) for c in found}
-    return Comparison(
-        parts[0].results.spec, seeds, chosen, names, values, stats, cost, _curves(found), _hindsight(found)
-    )
+    table = _joined(found)
+    stats = {key: _stats(table, key, chosen) for key in COMPARED}
+    cost = {c.name: _cost(c) for c in found}
+    return Comparison(parts[0].run.spec, chosen, table, stats, cost, _curves(found))
 
 
-def _numbers(results: Results, run: MethodRun) -> dict[str, float]:
-    numbers = results.numbers(run)
-    known = bool(len(run.accuracy)) and bool(np.isfinite(run.accuracy).all())
-    numbers["variance_percent2"] = summarise_performance(run.accuracy).variance_percent2 if known else math.nan
-    return numbers
+def _joined(contenders: Sequence[Contender]) -> Table:
+    """The columns that are compared, of all runs together."""
+    first = contenders[0].part.run.table
+    values = {key: {c.name: c.part.run.table.values[key][c.method.name] for c in contenders} for key in COMPARED}
+    hindsight = frozenset(c.name for c in contenders if c.method.hindsight)
+    return Table(tuple(c.name for c in contenders), first.seeds, values, hindsight)
 
 
-def _stats(values: Mapping[str, FloatArray], reference: str, metric: Metric) -> dict[str, Stat]:
-    pairs = compare_methods(values, reference, higher_is_better=metric.higher)
-    ranks = mean_ranks(values, higher_is_better=metric.higher).ranks
+def _stats(table: Table, key: str, reference: str) -> dict[str, Stat]:
+    values, higher = table.values[key], higher_is_better(key)
+    pairs = compare_methods(values, reference, higher_is_better=higher)
+    ranks = mean_ranks(values, higher_is_better=higher).ranks
     found = {}
     for name, column in values.items():
-        known = column[np.isfinite(column)]
-        mean = float(known.mean()) if len(known) else None
-        sd = float(known.std()) if len(known) > 1 else None
-        rank = _or_none(ranks[name])
+        n = int(np.isfinite(column).sum())
+        ends = (table.mean(key, name), table.sd(key, name) if n > 1 else None, n)
         d = pairs.get(name)
         if d is None:
-            found[name] = Stat(mean, sd, len(known), rank=rank)
+            found[name] = Stat(*ends, rank=_or_none(ranks[name]))
         else:
             told = (_or_none(d.mean), _or_none(d.low), _or_none(d.high))
             tested = (_or_none(d.p), _or_none(d.p_holm), d.told_apart)
-            found[name] = Stat(mean, sd, len(known), *told, rank, d.pairs, d.wins, d.ties, d.losses, *tested)
+            found[name] = Stat(*ends, *told, _or_none(ranks[name]), d.pairs, d.wins, d.ties, d.losses, *tested)
     return found
 
 
@@ -340,9 +267,9 @@ FREE = {"name", "workers", "methods"}
 """Keys of a spec that may differ between paired runs."""
 
 
-def _check_paired(first: Part, other: Part) -> None:
+def _check_paired(first: ComparedRun, other: ComparedRun) -> None:
     """Refuse runs of which a difference would mix methods with anything else."""
-    a, b = (_flat(part.results.spec.resolved().model_dump(exclude=FREE)) for part in (first, other))
+    a, b = (_flat(part.run.spec.resolved().model_dump(exclude=FREE)) for part in (first, other))
     pair = f"{first.where} and {other.where} cannot be paired"
     for key in a | b:
         if a.get(key) != b.get(key):
@@ -350,23 +277,20 @@ def _check_paired(first: Part, other: Part) -> None:
                 f"{pair}: {key} is {a.get(key)!r} in the one and {b.get(key)!r} in the other; run both with the same"
             )
     for what, ours, theirs in (
-        ("erased other clients", first.results.erased, other.results.erased),
-        ("used other seeds", _seeds(first), _seeds(other)),
+        ("erased other clients", first.run.erased, other.run.erased),
+        ("used other seeds", first.run.table.seeds, other.run.table.seeds),
     ):
         if ours != theirs:
             raise ConfigError(f"{pair}: they {what}; run both anew")
-    x, y = first.results.trace, other.results.trace
-    same = np.array_equal(x.starts, y.starts) and np.array_equal(x.clients, y.clients)
-    if not same or (x.stays is None) != (y.stays is None) or not np.array_equal(_stays(x.stays), _stays(y.stays)):
+    if not _same_trace(first.run.trace, other.run.trace):
         raise ConfigError(f"{pair}: their traces differ; run both on the same file")
 
 
-def _stays(stays: Any) -> Any:
-    return [] if stays is None else stays
-
-
-def _seeds(part: Part) -> set[int]:
-    return {run.seed for run in part.results.runs}
+def _same_trace(x: Trace, y: Trace) -> bool:
+    same = np.array_equal(x.starts, y.starts) and np.array_equal(x.clients, y.clients)
+    if x.stays is None or y.stays is None:
+        return same and x.stays is y.stays
+    return same and np.array_equal(x.stays, y.stays)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -376,11 +300,11 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _contenders(parts: Sequence[Part]) -> list[Contender]:
+def _contenders(parts: Sequence[ComparedRun]) -> list[Contender]:
     """Every method; a name that several runs have is told apart by the run's name, or its folder."""
-    resolved = [(part, m) for part in parts for m in part.results.spec.resolved().methods]
+    resolved = [(part, m) for part in parts for m in part.run.spec.resolved().methods]
     names = [m.name for _, m in resolved]
-    for label in (lambda part: part.results.spec.name, lambda part: Path(part.where).name, lambda part: part.where):
+    for label in (lambda part: part.run.spec.name, lambda part: Path(part.where).name, lambda part: part.where):
         found = [
             Contender(m.name if names.count(m.name) == 1 else f"{label(part)}/{m.name}", part, m)
             for part, m in resolved
@@ -393,33 +317,32 @@ def _contenders(parts: Sequence[Part]) -> list[Contender]:
 # -- cost -------------------------------------------------------------------------------------------------------------
 
 
-def _cost(contender: Contender, steps: Mapping[int, FloatArray] | None) -> Cost:
+def _cost(contender: Contender) -> Cost:
     runs = contender.runs
-    asked = float(np.mean([sum(len(ids) for ids in run.selected) for run in runs]))
-    updates = float(np.mean([sum(len(ids) for ids in run.completed) for run in runs]))
-    footprint = contender.part.footprints.get(contender.method.name)
-    taken = None if steps is None else float(np.mean([steps[run.seed] @ run.ledger.completed for run in runs]))
+    asked = float(np.mean([one.ledger.selected.sum() for one in runs]))
+    updates = float(np.mean([one.ledger.completed.sum() for one in runs]))
+    facts = runs[0].facts
+    size = None if facts is None or not facts.parameters else facts.parameters
     return Cost(
         asked=asked,
         updates=updates,
-        parameters=None if footprint is None else footprint.parameters,
-        megabytes=None if footprint is None else (asked + updates) * footprint.parameters * WORD / 1e6,
-        server_words=None if footprint is None else footprint.server_words,
-        client_words=None if footprint is None else footprint.client_words,
-        local_steps=taken,
-        seconds=_or_none(float(np.mean([run.column("seconds").sum() for run in runs]))),
+        parameters=size,
+        megabytes=None if size is None else (asked + updates) * size * WORD / 1e6,
+        server_words=None if facts is None or size is None else facts.server_words,
+        client_words=None if facts is None or size is None else facts.client_words,
+        local_steps=_mean_steps(runs),
+        seconds=_or_none(float(np.mean([one.column("seconds").sum() for one in runs]))),
     )
 
 
-def _local_steps(results: Results) -> dict[int, FloatArray] | None:
-    """Mini-batch steps that one participation of each client takes, by seed; None for a task that does not say."""
-    found = {}
-    for seed in {run.seed for run in results.runs}:
-        steps = local_steps(build_task(results.spec, seed))
-        if steps is None:
+def _mean_steps(runs: Sequence[MethodRun]) -> float | None:
+    """Mini-batch steps behind the updates that were used; None for a task that does not say."""
+    taken = []
+    for one in runs:
+        if one.facts is None or one.facts.local_steps is None:
             return None
-        found[seed] = steps.astype(np.float64)
-    return found
+        taken.append(float(one.facts.local_steps @ one.ledger.completed))
+    return float(np.mean(taken))
 
 
 # -- the line over beta -----------------------------------------------------------------------------------------------
@@ -438,16 +361,7 @@ def _curves(contenders: Sequence[Contender]) -> tuple[tuple[tuple[float, str], .
     return tuple(tuple(sorted(points)) for points in groups.values() if len(points) > 1)
 
 
-def _hindsight(contenders: Sequence[Contender]) -> frozenset[str]:
-    return frozenset(c.name for c in contenders if c.method.hindsight)
-
-
 def with_betas(methods: Sequence[MethodSpec], betas: Sequence[float]) -> tuple[MethodSpec, ...]:
     """The methods and `parity:target=beta` for each beta, called parity_beta0.25 and the like."""
     added = [MethodSpec(name=f"parity_beta{beta:g}", scheduler=f"parity:target={beta:g}") for beta in betas]
     return (*methods, *added)
-
-
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,10 +1,11 @@
-"""The per-round log of Algorithm 1: one row a method and round, written to `metrics_log.csv`."""
+"""The per-round log of Algorithm 1: one row per method and round, written to `metrics_log.csv`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,9 @@ from fedparity.core.files import csv_text, write_text
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Engine
 from fedparity.core.types import RoundRecord, Vector
-from fedparity.metrics import cv, gini, jain, selection_gap
+from fedparity.metrics import MEASURES, Outcome
 
-COLUMNS = (
-    "round",
-    "method",
+LOGGED = (
     "available",
     "selected",
     "completed",
@@ -30,8 +29,9 @@ COLUMNS = (
     "gini",
     "surrogate_contribution",
     "bias_bound",
-    "seconds",
 )
+"""Measures of a round, and of the run so far."""
+COLUMNS = ("round", "method", *LOGGED, "seconds")
 
 
 class MetricsLog:
@@ -52,37 +52,22 @@ class MetricsLog:
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
-        accuracy = mean_accuracy = jain_accuracy = float("nan")
-        if self._engine is not None:
-            evals = self._engine.evaluate(params, np.arange(ledger.num_clients), "accuracy")
-            if not np.isnan(evals.accuracy).any():
-                accuracy = mean_accuracy = float(evals.accuracy.mean())
-                jain_accuracy = jain(evals.accuracy)
-        if self._score is not None:
-            accuracy = self._score(params)
-        normalised = ledger.normalised_utility()
+        outcome = Outcome.of(ledger, self._cohort, **self._scores(params, ledger.num_clients))
+        measured = (MEASURES[name] for name in LOGGED)
+        values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
-        self.rows.append(
-            (
-                record.round,
-                method,
-                len(record.available),
-                len(record.selected),
-                len(record.completed),
-                accuracy,
-                mean_accuracy,
-                jain_accuracy,
-                ledger.fairness_variance(),
-                cv(normalised),
-                jain(normalised),
-                selection_gap(ledger.selected, self._cohort, ledger.rounds),
-                gini(ledger.selected),
-                float(record.surrogate.utility.sum()),
-                record.surrogate.bias_bound,
-                now - self._clock,
-            )
-        )
+        self.rows.append((record.round, method, *values, now - self._clock))
         self._clock = now
+
+    def _scores(self, params: Vector, clients: int) -> dict[str, Any]:
+        """How good the model is, as far as anybody can tell."""
+        found: dict[str, Any] = {}
+        if self._engine is not None:
+            accuracy = self._engine.evaluate(params, np.arange(clients), "accuracy").accuracy
+            found = {"accuracy": accuracy, "test_accuracy": float(accuracy.mean())}
+        if self._score is not None:
+            found["test_accuracy"] = self._score(params)
+        return found
 
     def last(self) -> dict[str, float]:
         """The numbers of the newest row, by column."""

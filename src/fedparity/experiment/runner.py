@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ import numpy as np
 from fedparity.availability import AVAILABILITY, looks_like_a_path
 from fedparity.core.coordinator import Coordinator, State
 from fedparity.core.errors import ConfigError, InputError
-from fedparity.core.journal import Journal, from_json
+from fedparity.core.journal import Journal
 from fedparity.core.ledger import Ledger
 from fedparity.core.loop import Stopped, run_side_by_side
-from fedparity.core.protocols import Estimator, Task
+from fedparity.core.protocols import Estimator, Observer, Task
 from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
 from fedparity.core.types import Evals, RoundRecord, Vector
@@ -27,7 +26,7 @@ from fedparity.estimators import ESTIMATORS, ORACLE, Oracle
 from fedparity.experiment.facts import facts_of
 from fedparity.experiment.inputs import input_digests
 from fedparity.experiment.metrics_log import MetricsLog
-from fedparity.experiment.results import MethodRun, Results
+from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse, to_toml
 from fedparity.experiment.tasks import build_task, processors
 from fedparity.local.rules import LOCALS, Difference, PhpFl
@@ -35,7 +34,7 @@ from fedparity.metrics import frontier
 from fedparity.schedulers import SCHEDULERS, Fixed
 from fedparity.servers import SERVERS
 from fedparity.servers.rate_schedules import RATE_SCHEDULES, Scaled
-from fedparity.store import Committed, Store, finish_erasure
+from fedparity.store import Facts, Store, finish_erasure
 from fedparity.store.origin import versions
 from fedparity.store.tree import classes_in
 from fedparity.surrogates import SURROGATES
@@ -108,7 +107,7 @@ def _estimator(spec: Spec, m: MethodSpec, trace: Trace | None) -> Estimator[Any]
 
 
 class _Record:
-    """An observer that keeps what the report shows, for each method apart."""
+    """An observer that keeps what a run is made of, for each method apart."""
 
     def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task) -> None:
         score: Any = getattr(task, "accuracy", None)
@@ -125,91 +124,83 @@ class _Record:
         self.journal.on_round(method, record, ledger, params)
         self.records[method].append(record)
 
-    def restore(self, method: str, done: Iterable[Committed]) -> None:
-        """Take up rounds that an earlier process committed."""
-        for committed in done:
-            try:
-                record = from_json(committed.line)
-            except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
-                raise InputError(f"round {committed.round} of {method}: not a journal line ({error})") from error
-            self.journal.add(method, committed.line)
-            self.log.rows.append((*committed.row, committed.seconds))
-            self.records[method].append(record)
-
-    def run(self, method: str, state: State, store: Store | None) -> MethodRun:
-        ledger, records = state.ledger, self.records[method]
-        evals: Evals = self._task.evaluate(state.params, np.arange(ledger.num_clients), "accuracy")
+    def facts(self, method: str, state: State) -> Facts:
+        """What nobody can tell later without the task."""
+        evals: Evals = self._task.evaluate(state.params, np.arange(state.ledger.num_clients), "accuracy")
         score: Any = getattr(self._task, "own_accuracy", None)
         own = evals.accuracy.copy()
         if score is not None and method not in self._updates:
             size = len(state.params)
             own[list(state.client_models)] = [score(k, v[:size]) for k, v in state.client_models.items()]
-        if store is not None:
-            store.put_facts(self.seed, method, facts_of(self._task, state, evals.accuracy, own))
+        return facts_of(self._task, state, evals.accuracy, own)
+
+    def run(self, method: str, state: State) -> MethodRun:
+        """One method as a value."""
         return MethodRun(
-            method=method,
-            seed=self.seed,
+            method,
+            self.seed,
             log=[row for row in self.log.rows if row[1] == method],
-            ledger=ledger.copy(),
-            accuracy=evals.accuracy,
-            own_accuracy=own,
-            selected=[r.selected for r in records],
-            completed=[r.completed for r in records],
+            ledger=state.ledger.copy(),
+            records=self.records[method],
             journal=self.journal.lines(method),
             head=self.journal.head(method),
+            facts=self.facts(method, state),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """Who wants to know about a run, and where it is kept."""
+class Callbacks:
+    """Who wants to know how a run goes, and may stop it."""
 
     progress: Progress | None = None
     stop: Asked | None = None
     """Whether to end after the round, when every method has done it."""
     hurry: Asked | None = None
     """Whether to give the round up: rounds of large models outlast anyone's patience."""
-    store: Store | None = None
-    go: bool = True
-    """False: only take up what is stored."""
     data: DataProgress = silent
     """Told what is being made ready, how much of it is done and how much there is."""
 
 
-def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[MethodRun]:
+QUIET = Callbacks()
+
+
+def _run_seed(  # noqa: PLR0917 - one caller
+    spec: Spec, trace: Trace, repeat: int, store: Store | None, told: Callbacks, observers: Iterable[Observer]
+) -> list[MethodRun] | int:
+    """All methods with one seed: as values or, where a store has them, how many rounds all of them did."""
     seed = spec.seed + repeat
     workers = spec.workers or processors()
-    task = build_task(spec, seed, workers, watch.data)
+    task = build_task(spec, seed, workers, told.data)
     # NumPy's small products gain nothing from threads.
     threads = 1 if spec.task.dataset in NUMPY else workers
-    engine = Intermittent(InProcess(task, threads, watch.hurry), trace)
+    engine = Intermittent(InProcess(task, threads, told.hurry), trace)
     record = _Record(spec, seed, engine, task)
     methods = {m.name: build_coordinator(spec, m, seed, task, trace) for m in spec.methods}
     first = task.init(stream(seed, "init"))
     now = {name: coordinator.init(task.num_clients, first, trace.before) for name, coordinator in methods.items()}
-    if watch.store is not None:
+    if store is not None:
         for name, fresh in now.items():
-            kept = watch.store.load(seed, name, classes_in(fresh))
-            if kept is not None:
-                now[name] = kept
-                record.restore(name, watch.store.rounds(seed, name))
+            now[name] = store.load(seed, name, classes_in(fresh)) or fresh
     last = spec.methods[-1].name
 
     def after(method: str, done: RoundRecord, state: State) -> None:
         now[method] = state
-        if watch.store is not None:
+        if store is not None:
             *row, seconds = record.log.rows[-1]
-            line = record.journal.lines(method)[-1]
-            watch.store.commit(seed, method, state, line, row, float(str(seconds)))
-        if watch.progress is not None:
-            watch.progress(repeat * spec.rounds + done.round, method, record.log.last())
-        if watch.stop is not None and method == last and watch.stop():
+            store.commit(seed, method, state, record.journal.lines(method)[-1], row, float(str(seconds)))
+        if told.progress is not None:
+            told.progress(repeat * spec.rounds + done.round, method, record.log.last())
+        if told.stop is not None and method == last and told.stop():
             raise Stopped
 
     with contextlib.suppress(Stopped):
-        if watch.go:
-            run_side_by_side(methods, engine, spec.rounds, states=dict(now), observers=[record], after=after)
-    return [record.run(name, state, watch.store if watch.go else None) for name, state in now.items()]
+        watching = [record, *observers]
+        run_side_by_side(methods, engine, spec.rounds, states=dict(now), observers=watching, after=after)
+    if store is None:
+        return [record.run(name, state) for name, state in now.items()]
+    for name, state in now.items():
+        store.put_facts(seed, name, record.facts(name, state))
+    return min(state.round for state in now.values())
 
 
 def check_methods(spec: Spec) -> None:
@@ -226,7 +217,7 @@ def check_methods(spec: Spec) -> None:
             )
 
 
-def ready(spec: Spec, progress: DataProgress = silent) -> Trace:
+def prepare(spec: Spec, progress: DataProgress = silent) -> Trace:
     """The run's trace, if it can start: what only shows then is refused before any folder is touched.
 
     That needs the data read and the model built once: a file that is not there or does not fit shows only then.
@@ -237,34 +228,40 @@ def ready(spec: Spec, progress: DataProgress = silent) -> Trace:
     return trace
 
 
-def run_spec(spec: Spec, watch: Watch | None = None, trace: Trace | None = None) -> Results:
+def execute(
+    spec: Spec,
+    *,
+    store: Store | None = None,
+    trace: Trace | None = None,
+    callbacks: Callbacks = QUIET,
+    observers: Iterable[Observer] = (),
+) -> Run:
     """Carry out a spec. When it is asked to stop it ends after the round, and `complete` is False.
 
     With a store every round is committed, and rounds that are there already are not done again; clients that were
     erased do not come back. A repetition that was cut short counts only if there is no whole one.
     """
-    watch = watch or Watch()
     trace = draw_trace(spec) if trace is None else trace
-    erased = frozenset[int]()
-    if watch.store is not None:
-        if watch.go:
-            finish_erasure(watch.store, fresh_state)
-            watch.store.begin(to_toml(spec.resolved()), trace, input_digests(spec))
-        erased = watch.store.erased()
-        trace = trace.without(erased)
+    if store is not None:
+        finish_erasure(store, fresh_state)
+        store.begin(to_toml(spec.resolved()), trace, input_digests(spec))
+        trace = trace.without(store.erased())
     runs: list[MethodRun] = []
     complete = True
     for repeat in range(spec.seeds):
-        new = _run_seed(spec, trace, repeat, watch)
-        complete = min(run.ledger.rounds for run in new) == spec.rounds
-        runs += new if complete or not runs else []
-        if not complete or (watch.stop is not None and watch.stop()):
+        new = _run_seed(spec, trace, repeat, store, callbacks, observers)
+        done = new if isinstance(new, int) else min(run.ledger.rounds for run in new)
+        complete = done == spec.rounds
+        if not isinstance(new, int):
+            runs += new if complete or not runs else []
+        if not complete or (callbacks.stop is not None and callbacks.stop()):
             complete = complete and repeat == spec.seeds - 1
             break
-    if watch.store is not None:
-        watch.store.sweep()
-    limit = frontier(trace.head(max(1, min(run.ledger.rounds for run in runs))), spec.asked)
-    return Results(spec, trace, limit, runs, complete, versions(), erased)
+    if store is None:
+        return Run(spec, trace, runs, complete, versions())
+    store.sweep()
+    # What is returned is what anyone will read from the folder.
+    return Run.stored(store)
 
 
 def fresh_state(store: Store, method: str) -> State:
@@ -279,8 +276,3 @@ def fresh_state(store: Store, method: str) -> State:
 def state_classes(store: Store, method: str) -> dict[str, type]:
     """Which dataclasses the state of a stored method may hold."""
     return classes_in(fresh_state(store, method))
-
-
-def load_results(folder: str | Path, store: Store) -> Results:
-    """The results of a stored run as far as it came, without doing anything more."""
-    return run_spec(parse(store.spec(), f"{folder}: its spec"), Watch(store=store, go=False), store.trace())

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.coordinator import Coordinator
@@ -29,16 +28,8 @@ from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, RoundRecord, Vector
 from fedparity.engines import Intermittent, NoTraining
 from fedparity.estimators import ORACLE, Oracle
-from fedparity.metrics import (
-    CountSummary,
-    Frontier,
-    cv,
-    frontier,
-    per_opportunity,
-    split,
-    summarise_counts,
-    weighted_frontier,
-)
+from fedparity.metrics import MEASURES, Outcome, Table, cv, frontier, per_opportunity, weighted_frontier
+from fedparity.metrics.measures import SCHEDULED
 from fedparity.utility import LossDrop
 
 Target: TypeAlias = Literal["share", "opportunity", "utility"]
@@ -109,19 +100,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """One realisation: what was given, what could not have been fairer."""
+    """One realisation: what came of it, and the digest of everything that was decided."""
 
-    served: CountSummary
-    completed: CountSummary
-    limit: CountSummary
-    fill_limit: float
-    opportunity_limit: float | None
-    """Lowest CV of counts per round online, if it was asked for."""
-    utility_cv: float
-    """CV of u_k / pi_k over clients seen online."""
-    counts: NDArray[np.int32]
+    outcome: Outcome
     journal_sha256: str
-    seconds_per_round: float
 
 
 class _TimedJournal:
@@ -135,11 +117,6 @@ class _TimedJournal:
         start = time.perf_counter()
         self.journal.on_round(method, record, ledger, params)
         self.seconds += time.perf_counter() - start
-
-
-def _limit(setting: Setting, trace: Trace, best: Frontier, total: int) -> CountSummary:
-    counts = best.at_total(min(total, best.total)).counts
-    return summarise_counts(counts, trace.counts(), setting.cohort, setting.rounds)
 
 
 def _opportunity_limit(trace: Trace, cohort: int) -> float:
@@ -170,17 +147,15 @@ def run_draw(setting: Setting, scheduler: Scheduler[Any], draw: int, by: Target)
     seconds = (time.perf_counter() - start - journal.seconds) / setting.rounds
     ledger = state.ledger
     best = frontier(trace, coordinator.asked)
-    return Draw(
-        served=summarise_counts(ledger.selected, ledger.online, setting.cohort, setting.rounds),
-        completed=summarise_counts(ledger.completed, ledger.online, setting.cohort, setting.rounds),
-        limit=_limit(setting, trace, best, int(ledger.selected.sum())),
+    outcome = Outcome.of(
+        ledger,
+        setting.cohort,
+        limit=best.at_total(min(int(ledger.selected.sum()), best.total)).counts,
         fill_limit=best.total / (setting.cohort * setting.rounds),
         opportunity_limit=_opportunity_limit(trace, coordinator.asked) if by == "opportunity" else None,
-        utility_cv=cv(ledger.normalised_utility()) if ledger.seen().any() else float("nan"),
-        counts=ledger.selected,
-        journal_sha256=journal.journal.head(),
         seconds_per_round=seconds,
     )
+    return Draw(outcome, journal.journal.head())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,40 +171,19 @@ class Schedule:
         """One digest for everything that was decided in all draws."""
         return hashlib.sha256("".join(d.journal_sha256 for d in self.draws).encode()).hexdigest()
 
-    def table(self) -> dict[str, list[float]]:
-        """Every number, one entry a draw."""
-        rows = [dict(_flat(draw)) for draw in self.draws]
-        return {key: [row[key] for row in rows] for key in rows[0]}
+    def table(self) -> Table:
+        """Every measure that needs no training, one number per draw."""
+        return schedule_table([self])
 
     def means(self) -> dict[str, float | None]:
         """Mean over draws of every number, and its standard deviation under `_sd`; None where undefined."""
-        out: dict[str, float | None] = {}
-        for key, values in self.table().items():
-            known = np.array([v for v in values if np.isfinite(v)])
-            out[key] = float(known.mean()) if len(known) else None
-            out[f"{key}_sd"] = float(known.std()) if len(known) else None
-        return out
+        return self.table().row(self.name)
 
 
-def _flat(draw: Draw) -> Iterator[tuple[str, float]]:
-    yield "fill", draw.served.fill
-    yield "fill_limit", draw.fill_limit
-    for name, part in split(draw.served, draw.limit).items():
-        yield name, part.value
-        yield f"{name}_limit", part.unavoidable
-        yield f"{name}_avoidable", part.avoidable
-    for name, value in asdict(draw.served).items():
-        if name in ("cv_per_opportunity", "never_available", "participation_std"):
-            yield name, float(value)
-    if draw.opportunity_limit is not None:
-        yield "cv_per_opportunity_limit", draw.opportunity_limit
-        yield "cv_per_opportunity_avoidable", draw.served.cv_per_opportunity - draw.opportunity_limit
-    yield "utility_cv", draw.utility_cv
-    yield "jain_utility", 1 / (1 + draw.utility_cv**2)
-    yield "completed_selection_gap", draw.completed.selection_gap
-    yield "completed_gini", draw.completed.gini
-    yield "completed_never_served", float(draw.completed.never_served)
-    yield "seconds_per_round", draw.seconds_per_round
+def schedule_table(results: Sequence[Schedule]) -> Table:
+    """Schedulers by measures, one number per draw: what is computed without training, and how long it took."""
+    outcomes = {r.name: {r.setting.seed + d: draw.outcome for d, draw in enumerate(r.draws)} for r in results}
+    return Table.of(outcomes, (*SCHEDULED, MEASURES["seconds_per_round"]))
 
 
 def schedule(

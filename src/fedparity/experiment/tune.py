@@ -15,7 +15,7 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.types import FloatArray
-from fedparity.experiment.results import Results
+from fedparity.experiment.run import Run
 from fedparity.experiment.spec import MethodSpec, Spec
 
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -65,7 +65,7 @@ def _name(method: str, rate: float) -> str:
     return f"{method[:50]}+{rate:g}"
 
 
-def tuned(spec: Spec, rates: Sequence[float], results: Results) -> Tuned:
+def tuned(spec: Spec, rates: Sequence[float], results: Run) -> Tuned:
     """Read the outcome off the results of `grid(spec, rates)`."""
     rates = tuple(sorted(rates))
     found = [

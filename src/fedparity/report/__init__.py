@@ -14,7 +14,7 @@ from fedparity.core.errors import ConfigError
 from fedparity.core.files import write_text
 
 if TYPE_CHECKING:
-    from fedparity.experiment.results import Results
+    from fedparity.experiment.run import Run
 
 __all__ = ["render", "require", "write"]
 
@@ -27,7 +27,7 @@ def require() -> None:
         raise ConfigError("the report needs Jinja2; pip install 'fedparity[report]'") from error
 
 
-def render(results: Results, spec_text: str | None = None) -> str:
+def render(run: Run, spec_text: str | None = None) -> str:
     """The page; `spec_text` is the spec as its author wrote it, if that is at hand. Same run, same bytes."""
     require()
     import jinja2
@@ -38,12 +38,12 @@ def render(results: Results, spec_text: str | None = None) -> str:
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("page.html.j2").render(context(results, spec_text)).strip() + "\n"
+    return environment.get_template("page.html.j2").render(context(run, spec_text)).strip() + "\n"
 
 
-def write(results: Results, path: str | PathLike[str], spec_text: str | None = None) -> None:
+def write(run: Run, path: str | PathLike[str], spec_text: str | None = None) -> None:
     """Write the page to `path`."""
-    write_text(path, render(results, spec_text))
+    write_text(path, render(run, spec_text))
 
 
 def _template(name: str) -> str:

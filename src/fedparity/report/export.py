@@ -18,9 +18,9 @@ from typing import Literal, TypeAlias
 
 from fedparity.core.errors import ConfigError, OutputError
 from fedparity.core.files import csv_text, write_bytes, write_text
-from fedparity.core.journal import from_json
 from fedparity.experiment.metrics_log import COLUMNS
-from fedparity.experiment.results import CLIENT_COLUMNS, Results
+from fedparity.experiment.results import CLIENT_COLUMNS, client_rows
+from fedparity.experiment.run import Run
 
 Format: TypeAlias = Literal["csv", "jsonl", "parquet"]
 PARTICIPATION = (
@@ -41,10 +41,10 @@ SHORTEST_KEY = 16
 class Names:
     """What clients are called in an export."""
 
-    def __init__(self, results: Results, key: bytes | None) -> None:
+    def __init__(self, run: Run, key: bytes | None) -> None:
         if key is not None and len(key) < SHORTEST_KEY:
             raise ConfigError(f"the key has {len(key)} bytes but must have at least {SHORTEST_KEY}; make a longer one")
-        names = results.trace.names or tuple(map(str, range(results.trace.num_clients)))
+        names = run.trace.names or tuple(map(str, range(run.trace.num_clients)))
         self._names = names if key is None else tuple(_pseudonym(key, name) for name in names)
         self._back = dict(zip(names, self._names, strict=True))
 
@@ -61,30 +61,29 @@ def _pseudonym(key: bytes, name: str) -> str:
     return hmac.new(key, name.encode(), hashlib.sha256).hexdigest()[:20]
 
 
-def export(results: Results, folder: str | Path, form: Format = "csv", key: bytes | None = None) -> list[Path]:
+def export(run: Run, folder: str | Path, form: Format = "csv", key: bytes | None = None) -> list[Path]:
     """Write the three tables; the files written."""
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
-    names = Names(results, key)
+    names = Names(run, key)
     at = CLIENT_COLUMNS.index("client")
     tables = {
-        "rounds": ((*COLUMNS, "seed"), [[*row, run.seed] for run in results.runs for row in run.log]),
+        "rounds": ((*COLUMNS, "seed"), [[*row, one.seed] for one in run.runs for row in one.log]),
         "clients": (
             CLIENT_COLUMNS,
-            [[*row[:at], names.replaced(str(row[at])), *row[at + 1 :]] for row in results.client_rows()],
+            [[*row[:at], names.replaced(str(row[at])), *row[at + 1 :]] for row in client_rows(run)],
         ),
-        "participation": (PARTICIPATION, list(_participation(results, names))),
+        "participation": (PARTICIPATION, list(_participation(run, names))),
     }
     return [_write(target / f"{name}.{form}", form, columns, rows) for name, (columns, rows) in tables.items()]
 
 
-def _participation(results: Results, names: Names) -> Iterator[list[object]]:
-    for run in results.runs:
-        for line in run.journal:
-            record = from_json(line)
+def _participation(run: Run, names: Names) -> Iterator[list[object]]:
+    for one in run.runs:
+        for record in one.records:
             chance = dict(zip(record.selected.tolist(), record.probs.tolist(), strict=True))
             utility = dict(zip(record.completed.tolist(), record.utility.tolist(), strict=True))
             failed = dict(record.failed)
@@ -93,7 +92,7 @@ def _participation(results: Results, names: Names) -> Iterator[list[object]]:
                 weight[client] = weight.get(client, 0.0) + value
             for client in record.available.tolist():
                 yield [
-                    run.method, run.seed, record.round, names.of(client), client in chance, client in utility,
+                    one.method, one.seed, record.round, names.of(client), client in chance, client in utility,
                     failed.get(client, ""), chance.get(client), utility.get(client), weight.get(client),
                 ]  # fmt: skip
 

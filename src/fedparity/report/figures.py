@@ -1,4 +1,4 @@
-"""From results to charts: what is drawn, and what each drawing says in words."""
+"""From a run to charts: what is drawn, and what each drawing says in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray
-from fedparity.experiment.results import MethodRun, Results
+from fedparity.experiment.run import MethodRun, Run
 from fedparity.metrics import lorenz
 from fedparity.report import charts, strip, words
 
@@ -45,16 +45,16 @@ class StripFigure:
         return any(tab.failures for tab in self.tabs)
 
 
-def seen_trace(results: Results) -> Trace:
+def seen_trace(run: Run) -> Trace:
     """The trace of the rounds that were done (the first one if none was)."""
-    return results.trace.head(min(max(1, results.rounds), results.trace.num_rounds))
+    return run.trace.head(min(max(1, run.rounds), run.trace.num_rounds))
 
 
-def over_rounds(results: Results, column: str) -> list[charts.Series]:
+def over_rounds(run: Run, column: str) -> list[charts.Series]:
     """A column of the log for each method: mean over seeds, sd where there are several."""
     found = []
-    for index, name in enumerate(results.methods):
-        columns = [run.column(column) for run in results.of(name)]
+    for index, name in enumerate(run.methods):
+        columns = [one.column(column) for one in run.of(name)]
         length = min((len(c) for c in columns), default=0)
         if length:
             values = np.stack([c[:length] for c in columns])
@@ -72,32 +72,32 @@ def _last(series: list[charts.Series]) -> list[tuple[str, float]]:
     return [(label, float(values[-1])) for label, values in known if len(values)]
 
 
-def accuracy(results: Results) -> charts.Chart:
+def accuracy(run: Run) -> charts.Chart:
     """Test accuracy over rounds; empty where the task has none."""
-    series = over_rounds(results, "accuracy")
+    series = over_rounds(run, "accuracy")
     ends = ", ".join(f"{label} {words.percent(value)}" for label, value in _last(series))
-    desc = f"Test accuracy of the global model after round {results.rounds}: {ends}."
+    desc = f"Test accuracy of the global model after round {run.rounds}: {ends}."
     return charts.lines(series, title="Test accuracy over rounds", desc=desc, unit=True)
 
 
-def variance(results: Results) -> charts.Chart:
+def variance(run: Run) -> charts.Chart:
     """V_T over rounds."""
-    series = over_rounds(results, "fairness_variance")
+    series = over_rounds(run, "fairness_variance")
     ends = ", ".join(f"{label} {words.brief(value)}" for label, value in _last(series))
-    desc = f"Variance of normalised utility across clients after round {results.rounds}: {ends}."
+    desc = f"Variance of normalised utility across clients after round {run.rounds}: {ends}."
     return charts.lines(series, title="Fairness variance V_T over rounds", desc=desc)
 
 
-def lorenz_curves(results: Results) -> str:
+def lorenz_curves(run: Run) -> str:
     """The Lorenz curve of selections: mean over seeds, the limit drawn in."""
     series = []
-    for index, name in enumerate(results.methods):
-        curves = [lorenz(run.ledger.selected) for run in results.of(name)]
+    for index, name in enumerate(run.methods):
+        curves = [lorenz(one.ledger.selected) for one in run.of(name)]
         if curves:
             x, y = _thin(curves[0][0], np.mean([held for _, held in curves], axis=0))
             series.append(charts.Series(name, index, x, y))
-    limit = charts.Series("the limit", 0, *_thin(*lorenz(results.limit.counts)))
-    return charts.lorenz(series, limit, title="Lorenz curve of participation", desc=_lorenz_says(results))
+    limit = charts.Series("the limit", 0, *_thin(*lorenz(run.limit.counts)))
+    return charts.lorenz(series, limit, title="Lorenz curve of participation", desc=_lorenz_says(run))
 
 
 def _thin(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -105,28 +105,28 @@ def _thin(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     return x[at], y[at]
 
 
-def _lorenz_says(results: Results) -> str:
+def _lorenz_says(run: Run) -> str:
     parts = []
-    for name in results.methods:
-        runs = results.of(name)
+    for name in run.methods:
+        runs = run.of(name)
         if runs:
-            half = float(np.mean([np.interp(0.5, *lorenz(run.ledger.selected)) for run in runs]))
+            half = float(np.mean([np.interp(0.5, *lorenz(one.ledger.selected)) for one in runs]))
             parts.append(f"{name} {words.percent(half)}")
-    best = float(np.interp(0.5, *lorenz(results.limit.counts)))
+    best = float(np.interp(0.5, *lorenz(run.limit.counts)))
     return (
         f"Share of all selections that the less served half of the clients got: {', '.join(parts)}; "
         f"at the limit {words.percent(best)}; 50 % would be equal."
     )
 
 
-def utility_dots(results: Results) -> charts.Chart:
+def utility_dots(run: Run) -> charts.Chart:
     """Normalised utility of each client with the first seed, with surrogates beside where there are any."""
     rows = []
-    for index, name in enumerate(results.methods):
-        for run in results.of(name)[:1]:
-            rows.append(charts.Row(name, index, run.ledger.normalised_utility()))
-            if run.ledger.surrogate_utility.any():
-                aided = run.ledger.normalised_utility(with_surrogates=True)
+    for index, name in enumerate(run.methods):
+        for one in run.of(name)[:1]:
+            rows.append(charts.Row(name, index, one.ledger.normalised_utility()))
+            if one.ledger.surrogate_utility.any():
+                aided = one.ledger.normalised_utility(with_surrogates=True)
                 rows.append(charts.Row(f"{name}, surrogates counted", index, aided, hollow=True))
     medians = [f"{row.label} {words.brief(float(np.median(row.values)))}" for row in rows if len(row.values)]
     lowest = [f"{row.label} {words.brief(float(row.values.min()))}" for row in rows if len(row.values)]
@@ -134,17 +134,17 @@ def utility_dots(results: Results) -> charts.Chart:
     return charts.dots(rows, title="Normalised utility of each client", desc=desc)
 
 
-def client_strip(results: Results) -> StripFigure:
+def client_strip(run: Run) -> StripFigure:
     """Presence, requests and deliveries of the first seed; one layer a method, and one for the limit."""
-    trace = seen_trace(results)
+    trace = seen_trace(run)
     grid = strip.Strip.of(trace)
     n = trace.num_clients
-    firsts = [run for name in results.methods for run in results.of(name)[:1]]
-    layers = [_layer(grid, run, n) for run in firsts]
-    tabs = [_tab(run) for run in firsts]
+    firsts = [one for name in run.methods for one in run.of(name)[:1]]
+    layers = [_layer(grid, one, n) for one in firsts]
+    tabs = [_tab(one) for one in firsts]
     none = np.zeros(grid.shape, dtype=np.bool_)
-    layers.append(strip.Layer(grid.marks(results.limit.schedule, n), none))
-    tabs.append(Tab("the limit", _limit_says(results)))
+    layers.append(strip.Layer(grid.marks(run.limit.schedule, n), none))
+    tabs.append(Tab("the limit", _limit_says(run)))
     names = [tab.name for tab in tabs]
     default = names.index("parity") if "parity" in names else 0
     desc = f"{words.plural(grid.shape[0], 'client')} by {words.plural(grid.rounds, 'round')}. "
@@ -166,9 +166,8 @@ def client_strip(results: Results) -> StripFigure:
 
 
 def _layer(grid: strip.Strip, run: MethodRun, n: int) -> strip.Layer:
-    pairs = zip(run.selected, run.completed, strict=True)
-    in_vain = [np.setdiff1d(asked, done) for asked, done in pairs]
-    return strip.Layer(grid.marks(run.completed, n), grid.marks(in_vain, n))
+    in_vain = [np.setdiff1d(record.selected, record.completed) for record in run.records]
+    return strip.Layer(grid.marks([record.completed for record in run.records], n), grid.marks(in_vain, n))
 
 
 def _tab(run: MethodRun) -> Tab:
@@ -188,12 +187,12 @@ def _left_out(missed: int, anybody: object) -> str:
     return f"{words.plural(missed, 'client')} online but never asked" if missed else "everybody online was asked"
 
 
-def _limit_says(results: Results) -> str:
-    counts = results.limit.counts
-    online = seen_trace(results).counts()
+def _limit_says(run: Run) -> str:
+    counts = run.limit.counts
+    online = seen_trace(run).counts()
     left_out = _left_out(int(((online > 0) & (counts == 0)).sum()), online.any())
     return (
-        f"one of the schedules that share {results.limit.total:,} requests as evenly as presence allows; "
+        f"one of the schedules that share {run.limit.total:,} requests as evenly as presence allows; "
         f"at most {int(counts.max()):,} to one client; {left_out}."
     )
 

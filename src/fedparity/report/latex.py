@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fedparity.experiment.compare import Comparison, Metric, Stat
+from fedparity.experiment.compare import BLOCKS, Comparison
+from fedparity.metrics import printed
+from fedparity.metrics.measures import heading, higher_is_better
 
-BLOCKS = (
-    ("accuracy", "avg_client_accuracy", "own_accuracy", "worst_accuracy", "variance_percent2"),
-    ("utility_cv", "jain_utility", "coverage"),
-    ("selection_gap", "selection_gap_avoidable", "gini", "gini_avoidable"),
-)
-"""What stands side by side: three narrow tables fit a column where one wide one does not."""
 UP, DOWN = "$\\uparrow$", "$\\downarrow$"
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -26,49 +22,41 @@ def latex_escape(text: str) -> str:
 
 
 def to_latex(found: Comparison) -> str:
-    """A booktabs table: means and deviations, the best in bold, a star at what is told apart."""
+    """A booktabs table: means and deviations, who leads in bold, a star at what is told apart."""
     s = found.spec
-    shown = {m.key: m for m in found.shown()}
     caption = (
         f"{len(found.methods)} methods on one trace of {s.population.clients} clients"
         f" (availability: {latex_escape(s.population.availability)}), {s.rounds} rounds, {s.asked} asked a round:"
         f" mean $\\pm$ standard deviation over {len(found.seeds)} seed{'s' * (len(found.seeds) > 1)}."
-        f" Best mean in bold. {latex_escape(found.note())}"
+        f" In bold: who leads, and who is not told apart from it. {latex_escape(found.note())}"
     ).rstrip()
     lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "  \\centering", f"  \\caption{{{caption}}}"]
     for block in BLOCKS:
-        metrics = [shown[key] for key in block if key in shown]
-        if metrics:
-            lines += [f"  {line}" for line in _tabular(found, metrics)]
+        keys = found.shown(block)
+        if keys:
+            lines += [f"  {line}" for line in _tabular(found, keys)]
     return "\n".join([*lines, "\\end{table}"]) + "\n"
 
 
-def _tabular(found: Comparison, metrics: Sequence[Metric]) -> Iterator[str]:
-    yield f"\\begin{{tabular}}{{l{'r' * len(metrics)}}}"
+def _tabular(found: Comparison, keys: Sequence[str]) -> Iterator[str]:
+    yield f"\\begin{{tabular}}{{l{'r' * len(keys)}}}"
     yield "  \\toprule"
-    heads = (f"{latex_escape(m.title)} {UP if m.higher else DOWN}" for m in metrics)
+    heads = (f"{latex_escape(heading(key))} {UP if higher_is_better(key) else DOWN}" for key in keys)
     yield f"  Method & {' & '.join(heads)} \\\\"
     yield "  \\midrule"
-    bold = {m.key: _boldest(found, m) for m in metrics}
     for name in found.methods:
-        cells = (_tex_cell(found.stats[m.key][name], m, bold=bold[m.key]) for m in metrics)
-        yield f"  {latex_escape(name)} & {' & '.join(cells)} \\\\"
+        yield f"  {latex_escape(name)} & {' & '.join(_tex_cell(found, key, name) for key in keys)} \\\\"
     yield "  \\bottomrule"
     yield "\\end{tabular}"
 
 
-def _boldest(found: Comparison, metric: Metric) -> str | None:
-    """The best mean as it is printed; None if all print the same."""
-    means = [s.mean for s in found.stats[metric.key].values() if s.mean is not None]
-    printed = {f"{mean:.{metric.places}f}" for mean in means}
-    best = (max if metric.higher else min)(means, default=None)
-    return None if best is None or len(printed) < 2 else f"{best:.{metric.places}f}"
-
-
-def _tex_cell(stat: Stat, metric: Metric, *, bold: str | None) -> str:
+def _tex_cell(found: Comparison, key: str, name: str) -> str:
+    """Mean and deviation; who leads in bold, a star at what is told apart from the reference."""
+    stat, leaders = found.stats[key][name], found.table.leaders(key)
     if stat.mean is None:
         return "--"
-    mean = f"{stat.mean:.{metric.places}f}"
-    shown = f"\\mathbf{{{mean}}}" if mean == bold else mean
-    spread = "" if stat.sd is None else f" \\pm {stat.sd:.{metric.places}f}"
+    mean = printed(key, stat.mean).replace(" %", "\\,\\%")
+    leads = leaders is not None and name in leaders.all and found.table.told_apart(key)
+    shown = f"\\mathbf{{{mean}}}" if leads else mean
+    spread = "" if stat.sd is None else f" \\pm {printed(key, stat.sd).removesuffix(' %')}"
     return f"${shown}{spread}{'^{*}' if stat.told_apart else ''}$"

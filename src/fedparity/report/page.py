@@ -1,4 +1,4 @@
-"""What the template is given: every part of the page, computed from results alone.
+"""What the template is given: every part of the page, computed from a run alone.
 
 No clock, no random number and no telemetry goes in, so the same run gives the same bytes.
 """
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedparity.experiment.methods import METHODS
-from fedparity.experiment.results import Results
+from fedparity.experiment.run import Run
 from fedparity.experiment.spec import MethodSpec, to_toml
-from fedparity.metrics import METRICS, SUFFIXES, gini
+from fedparity.metrics import MEASURES, SUFFIXES, gini
 from fedparity.report import charts, figures, tables, verdict, words
 
 ALSO_DEFINED = ("never_available",)
@@ -37,55 +37,55 @@ class Citation:
     used: str
 
 
-def context(results: Results, spec_text: str | None = None) -> dict[str, Any]:
+def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
     """Everything the template shows."""
-    share, opportunity = tables.share_table(results), tables.opportunity_table(results)
+    share, opportunity = tables.share_table(run), tables.opportunity_table(run)
     return {
-        "results": results,
-        "spec": results.spec,
-        "verdict": verdict.verdict(results),
-        "notice": notice(results),
-        "seeds": tables.seeds_done(results),
-        "facts": facts(results),
+        "run": run,
+        "spec": run.spec,
+        "verdict": verdict.verdict(run),
+        "notice": notice(run),
+        "seeds": run.seeds,
+        "facts": facts(run),
         "share": share,
         "opportunity": opportunity,
-        "legend": [(name, charts.swatch(index), charts.style(index)) for index, name in enumerate(results.methods)],
-        "styles": range(min(charts.STYLES, len(results.methods))),
-        "accuracy": figures.accuracy(results),
-        "variance": figures.variance(results),
-        "lorenz": figures.lorenz_curves(results),
-        "ginis": ginis(results),
-        "limit_gini": limit_gini(results),
-        "strip": figures.client_strip(results),
-        "dots": figures.utility_dots(results),
-        "surrogates": tables.has_surrogates(results),
-        "worst": tables.worst_off(results),
-        "first_seed": results.spec.seed,
-        "metrics": METRICS,
+        "legend": [(name, charts.swatch(index), charts.style(index)) for index, name in enumerate(run.methods)],
+        "styles": range(min(charts.STYLES, len(run.methods))),
+        "accuracy": figures.accuracy(run),
+        "variance": figures.variance(run),
+        "lorenz": figures.lorenz_curves(run),
+        "ginis": ginis(run),
+        "limit_gini": limit_gini(run),
+        "strip": figures.client_strip(run),
+        "dots": figures.utility_dots(run),
+        "surrogates": tables.has_surrogates(run),
+        "worst": tables.worst_off(run),
+        "first_seed": run.spec.seed,
+        "metrics": {name: measure.says for name, measure in MEASURES.items()},
         "suffixes": list(SUFFIXES.items()),
         "definitions": definitions(share, opportunity),
-        "methods": [method_note(index, m) for index, m in enumerate(results.spec.methods)],
-        "given": to_toml(results.spec) if spec_text is None else spec_text,
-        "resolved": to_toml(results.spec.resolved()),
-        "citations": citations(results),
+        "methods": [method_note(index, m) for index, m in enumerate(run.spec.methods)],
+        "given": to_toml(run.spec) if spec_text is None else spec_text,
+        "resolved": to_toml(run.spec.resolved()),
+        "citations": citations(run),
     }
 
 
-def notice(results: Results) -> str:
+def notice(run: Run) -> str:
     """How far an interrupted run came; empty for a whole one."""
-    if results.complete:
+    if run.complete:
         return ""
-    done, wanted = tables.seeds_done(results), results.spec.seeds
-    if results.rounds < results.spec.rounds:
-        return f"Interrupted after {results.rounds:,} of {results.spec.rounds:,} rounds; what follows covers those."
+    done, wanted = run.seeds, run.spec.seeds
+    if run.rounds < run.spec.rounds:
+        return f"Interrupted after {run.rounds:,} of {run.spec.rounds:,} rounds; what follows covers those."
     return f"Interrupted after {done:,} of {wanted:,} seeds; what follows covers those."
 
 
-def facts(results: Results) -> list[tuple[str, str]]:
+def facts(run: Run) -> list[tuple[str, str]]:
     """The set-up at a glance."""
-    trace, spec = figures.seen_trace(results), results.spec
+    trace, spec = figures.seen_trace(run), run.spec
     never = int((trace.counts() == 0).sum())
-    rounds, seeds = _of(results.rounds, spec.rounds), _of(tables.seeds_done(results), spec.seeds)
+    rounds, seeds = _of(run.rounds, spec.rounds), _of(run.seeds, spec.seeds)
     return [
         ("Clients, N", f"{trace.num_clients:,}"),
         ("Rounds, T", rounds),
@@ -102,25 +102,25 @@ def _of(done: int, wanted: int) -> str:
     return f"{done:,}" if done == wanted else f"{done:,} of {wanted:,}"
 
 
-def ginis(results: Results) -> list[tuple[str, str, str]]:
+def ginis(run: Run) -> list[tuple[str, str, str]]:
     """Methods with swatch and Gini, the most even first: the legend of the Lorenz curve."""
     found = []
-    for index, name in enumerate(results.methods):
-        value = results.row(name).get("gini")
+    for index, name in enumerate(run.methods):
+        value = run.table.mean("gini", name)
         if value is not None:
             found.append((value, index, name))
     return [(name, charts.swatch(index), words.fixed(value)) for value, index, name in sorted(found)]
 
 
-def limit_gini(results: Results) -> str:
+def limit_gini(run: Run) -> str:
     """The Gini of the limit that is drawn."""
-    return words.fixed(gini(results.limit.counts))
+    return words.fixed(gini(run.limit.counts))
 
 
-def definitions(*shown: tables.Table) -> list[tuple[str, str]]:
+def definitions(*shown: tables.Grid) -> list[tuple[str, str]]:
     """The metrics that appear, with their one-line definitions."""
     names = [column.metric for table in shown for column in table.columns]
-    return [(name, METRICS[name]) for name in dict.fromkeys([*names, *ALSO_DEFINED])]
+    return [(name, MEASURES[name].says) for name in dict.fromkeys([*names, *ALSO_DEFINED])]
 
 
 def method_note(index: int, given: MethodSpec) -> MethodNote:
@@ -135,10 +135,10 @@ def method_note(index: int, given: MethodSpec) -> MethodNote:
     return MethodNote(given.name, summary, " · ".join(parts), charts.swatch(index))
 
 
-def citations(results: Results) -> list[Citation]:
+def citations(run: Run) -> list[Citation]:
     """The references of the methods that ran, each once."""
     used: dict[str, list[str]] = {}
-    for name in results.methods:
+    for name in run.methods:
         reference = METHODS[name].reference if name in METHODS else None
         if reference is not None:
             used.setdefault(reference, []).append(name)

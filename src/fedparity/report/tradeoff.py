@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedparity.experiment.compare import ACCURACY, COMPARED, FAIRNESS, Comparison
+from fedparity.experiment.compare import ACCURACY, FAIRNESS, Comparison
+from fedparity.metrics.measures import heading
 from fedparity.report import charts, svg, words
 
 SIZE = (900.0, 600.0)
@@ -131,7 +132,7 @@ def _axes(found: Comparison, across: svg.Scale, up: svg.Scale) -> Iterator[str]:
         (f.left + f.right) / 2, f.bottom + 44, "← fairer: avoidable Gini coefficient of selections", class_="mid"
     )
     at = f"translate(20 {svg.num((f.top + f.bottom) / 2)}) rotate(-90)"
-    title = next(m.title for m in COMPARED if m.key == ACCURACY).lower()
+    title = heading(ACCURACY, narrow=True)
     yield svg.element("text", svg.escape(f"{title} of the last model →"), class_="mid", transform=at)
 
 

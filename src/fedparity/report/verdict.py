@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedparity.experiment.results import Results
+from fedparity.core.types import FloatArray
+from fedparity.experiment.run import Run
+from fedparity.metrics import Leaders, Table, differences
 from fedparity.report import words
 
 BASELINE = "uniform"
-NEAR = 0.005
-"""An avoidable Gini this close to the lowest is said to be close."""
+FAIREST = "gini_avoidable"
+"""What is added to the Gini coefficient that nobody could avoid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,38 +31,37 @@ class Verdict:
         return words.listed(self.leaders)
 
 
-def best(results: Results, key: str, *, higher: bool = False) -> list[str]:
-    """The methods with the lowest (or highest) value, equal to three decimals, in the spec's order; oracles aside."""
-    values = {name: results.row(name).get(key) for name in results.contenders}
-    known = {name: round(value, 3) for name, value in values.items() if value is not None and np.isfinite(value)}
-    target = (max if higher else min)(known.values(), default=None)
-    return [name for name, value in known.items() if value == target]
-
-
-def fairest(results: Results) -> str | None:
-    """The method that added least to what nobody could avoid (Gini); the first of the spec among equals."""
-    return next(iter(best(results, "gini_avoidable")), None)
-
-
-def verdict(results: Results) -> Verdict:
-    """The statement by share, who came close, and the statement per opportunity."""
-    leaders = best(results, "gini_avoidable")
-    if not leaders or not results.rounds:
+def verdict(run: Run) -> Verdict:
+    """The statement by share, who cannot be told apart from it, and the statement per opportunity."""
+    found = run.table.leaders(FAIREST) if run.rounds else None
+    if found is None:
         return Verdict([], "No round was finished by all methods, so there is nothing to compare yet.", "", "")
-    if not any(run.ledger.online.any() for run in results.runs):
+    if not any(one.ledger.online.any() for one in run.runs):
         return Verdict([], "Nobody was ever online, so there was nothing to share.", "", "")
-    return Verdict(leaders, _share(results, leaders), _near(results, leaders), _opportunity(results))
+    if not any(one.ledger.completed.any() for one in run.runs):
+        return Verdict([], "No update of any client was ever used: nothing was learnt, and nothing shared.", "", "")
+    leaders = level(run.table, FAIREST)
+    return Verdict(leaders, _share(run, leaders), _near(run.table, found, leaders), _opportunity(run.table))
 
 
-def _share(results: Results, leaders: list[str]) -> str:
-    row = results.row(leaders[0])
-    alone = len(results.methods) == 1
+def level(table: Table, key: str) -> list[str]:
+    """Those that lead a column and print the same number, in the table's order."""
+    found = table.leaders(key)
+    if found is None:
+        return []
+    shown = words.of(key, table.mean(key, found.first))
+    return [name for name in table.methods if name in found.all and words.of(key, table.mean(key, name)) == shown]
+
+
+def _share(run: Run, leaders: list[str]) -> str:
+    row = run.table.row(leaders[0])
+    alone = len(run.methods) == 1
     verb = "reached" if alone else "shared the slots most evenly, with"
     both = "both " if len(leaders) == 2 and not alone else "all " if len(leaders) > 2 and not alone else ""
     return (
         f"{both}{verb} a Gini of {words.fixed(row['gini'])}{_parts(row['gini_limit'], row['gini_avoidable'])}; "
         f"the selection gap was {words.fixed(row['selection_gap'])} ({words.fixed(row['selection_gap_limit'])} "
-        f"unavoidable){_accuracy(results, leaders[0])}."
+        f"unavoidable){_accuracy(run.table, leaders[0])}."
     )
 
 
@@ -77,13 +78,11 @@ def _parts(limit: float | None, avoidable: float | None) -> str:
     )
 
 
-def _accuracy(results: Results, name: str) -> str:
-    value = results.row(name).get("accuracy")
+def _accuracy(table: Table, name: str) -> str:
+    value = table.mean("accuracy", name)
     if value is None:
         return ""
-    if name == BASELINE or BASELINE not in results.methods:
-        return f", and test accuracy {words.percent(value)}"
-    change = paired_change(results, name, BASELINE)
+    change = _change(table, name)
     if not len(change):
         return f", and test accuracy {words.percent(value)}"
     points = float(change.mean()) * 100
@@ -94,45 +93,38 @@ def _accuracy(results: Results, name: str) -> str:
     return f", and test accuracy {words.percent(value)}, {words.fixed(abs(points), 1)} points {side} {BASELINE}{apart}"
 
 
-def paired_change(results: Results, name: str, baseline: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Last accuracy minus the baseline's, seed by seed."""
-    last = {
-        (run.method, run.seed): float(run.column("accuracy")[-1])
-        for run in results.runs
-        if run.method in {name, baseline} and run.log
-    }
-    pairs = [
-        last[name, seed] - last[baseline, seed] for (who, seed) in last if who == name and (baseline, seed) in last
-    ]
-    return np.array([p for p in pairs if np.isfinite(p)], dtype=np.float64)
+def _change(table: Table, name: str) -> FloatArray:
+    """Accuracy minus the baseline's, seed by seed."""
+    columns = table.values["accuracy"]
+    if name == BASELINE or BASELINE not in columns:
+        return np.empty(0)
+    return differences(columns[name], columns[BASELINE])
 
 
-def _near(results: Results, leaders: list[str]) -> str:
-    lowest = results.row(leaders[0])["gini_avoidable"] or 0.0
-    close = [
-        f"{name} ({words.fixed(value)})"
-        for name in results.methods
-        if name not in leaders
-        and (value := results.row(name).get("gini_avoidable")) is not None
-        and value - lowest <= NEAR
-    ]
-    return f"Close behind by avoidable Gini: {words.listed(close)}." if close else ""
+def _near(table: Table, found: Leaders, leaders: list[str]) -> str:
+    close = [f"{name} ({words.of(FAIREST, table.mean(FAIREST, name))})" for name in found.all if name not in leaders]
+    if not close:
+        return ""
+    return (
+        f"By avoidable Gini, {words.listed(close)} cannot be told apart from it over {len(table.seeds)} seeds"
+        f" ({words.of(FAIREST, table.mean(FAIREST, leaders[0]))})."
+    )
 
 
-def _opportunity(results: Results) -> str:
-    names = best(results, "cv_per_opportunity")
+def _opportunity(table: Table) -> str:
+    names = level(table, "cv_per_opportunity")
     if not names:
         return ""
-    value = words.fixed(results.row(names[0])["cv_per_opportunity"])
-    alone = len(results.methods) == 1
+    value = words.fixed(table.mean("cv_per_opportunity", names[0]))
+    alone = len(table.methods) == 1
     start = (
         f"Judged per opportunity instead (selections per round online), {words.listed(names)} "
         f"{'has' if alone else 'was the most even,' if len(names) == 1 else 'were the most even,'}"
         f"{' a' if alone else ' with a'} coefficient of variation of {value}"
     )
-    useful = best(results, "utility_cv")
+    useful = level(table, "utility_cv")
     if not useful:
         return f"{start}."
-    benefit = words.fixed(results.row(useful[0])["utility_cv"])
+    benefit = words.fixed(table.mean("utility_cv", useful[0]))
     who = "" if alone else f" {words.listed(useful)} spread it most evenly,"
     return f"{start}; by benefit per opportunity (u/π),{who} with {benefit}." if who else f"{start}; u/π: {benefit}."

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+from fedparity.metrics import listed, printed
+
+__all__ = ["brief", "count", "fixed", "listed", "of", "percent", "plural", "shortened", "tick"]
 DASH = "–"
 NARROW = "\u202f"
 """A thin space that does not break: between a number and its unit."""
@@ -38,6 +41,11 @@ def brief(value: float | None, like: float | None = None) -> str:
     return f"{value:,.{places}f}".replace("-", "−")
 
 
+def of(key: str, value: float | None) -> str:
+    """A measure, or a part of one, as all tables print it."""
+    return printed(key, value).replace(" %", f"{NARROW}%").replace("-", "−")
+
+
 def tick(value: float) -> str:
     """A number on an axis."""
     if value and not 1e-4 <= abs(value) < 1e5:
@@ -55,13 +63,6 @@ def count(value: float | None) -> str:
 def plural(number: int, noun: str) -> str:
     """`1 client`, `2 clients`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def listed(names: list[str], most: int = 4) -> str:
-    """`a`, `a and b`, `a, b and c`; after `most`, how many more there are."""
-    if len(names) > most:
-        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def shortened(name: str, most: int = 18) -> str:

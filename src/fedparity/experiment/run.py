@@ -1,0 +1,190 @@
+"""A run as a value: what its methods left behind, in memory or read from its folder. Nothing in it can train.
+
+`Run.open(folder)` needs neither the task nor its data: spec, trace, journal, log and the facts that only a task knew
+are in the folder; the ledger follows from the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedparity.core.errors import InputError
+from fedparity.core.journal import GENESIS, from_json
+from fedparity.core.ledger import Ledger
+from fedparity.core.trace import Trace
+from fedparity.core.types import FloatArray, RoundRecord
+from fedparity.experiment.metrics_log import COLUMNS
+from fedparity.experiment.spec import Spec, parse
+from fedparity.metrics import Frontier, Outcome, Table, frontier, influence
+from fedparity.store import Committed, Facts, Store
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MethodRun:
+    """One method with one seed."""
+
+    method: str
+    seed: int
+    log: list[tuple[object, ...]]
+    """Rows of metrics_log.csv."""
+    ledger: Ledger
+    records: list[RoundRecord]
+    """Every round as it was decided."""
+    journal: list[str]
+    """The same as the lines that are chained."""
+    head: str = GENESIS
+    facts: Facts | None = None
+    """None: it was cut short by force."""
+
+    def column(self, name: str) -> FloatArray:
+        """One column of the log, as numbers."""
+        at = COLUMNS.index(name)
+        return np.array([row[at] for row in self.log], dtype=np.float64)
+
+    @property
+    def accuracy(self) -> FloatArray:
+        """Test accuracy of the last global model for each client; NaN where there is none."""
+        return np.full(self.ledger.num_clients, np.nan) if self.facts is None else self.facts.accuracy
+
+    @property
+    def own_accuracy(self) -> FloatArray:
+        """The same of the model that each client keeps, else of the global one."""
+        return np.full(self.ledger.num_clients, np.nan) if self.facts is None else self.facts.own_accuracy
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a spec's methods left behind, seed by seed."""
+
+    spec: Spec
+    trace: Trace
+    runs: list[MethodRun]
+    complete: bool = True
+    """False: it was stopped early; `rounds` and the seeds of `runs` say how far it came."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    erased: frozenset[int] = frozenset()
+    """Clients that were erased: they have no row."""
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        """A stored run as far as it came; its folder stays as it is."""
+        with Store.read(folder) as store:
+            return cls.stored(store)
+
+    @classmethod
+    def stored(cls, store: Store) -> Run:
+        """What a store holds by now; a repetition that was cut short counts only if there is no whole one."""
+        spec = parse(store.spec(), f"{store.disk.root}: its spec")
+        found = {where: _method_run(store, *where, spec.population.clients) for where in store.contenders()}
+        runs: list[MethodRun] = []
+        complete = False
+        for repeat in range(spec.seeds):
+            one = [found.get((spec.seed + repeat, m.name)) for m in spec.methods]
+            there = [run for run in one if run is not None]
+            complete = len(there) == len(one) and all(run.ledger.rounds == spec.rounds for run in there)
+            runs += there if complete or not runs else []
+            if not complete:
+                break
+        return cls(spec, store.trace(), runs, complete, store.versions(), store.erased())
+
+    @property
+    def methods(self) -> list[str]:
+        """Method names in the spec's order."""
+        return [m.name for m in self.spec.methods]
+
+    @property
+    def rounds(self) -> int:
+        """Rounds done by every run."""
+        return min((run.ledger.rounds for run in self.runs), default=0)
+
+    @property
+    def seeds(self) -> int:
+        """Repetitions that the numbers rest on."""
+        return len({run.seed for run in self.runs})
+
+    def of(self, method: str) -> list[MethodRun]:
+        """The runs of one method, one per seed."""
+        return [run for run in self.runs if run.method == method]
+
+    @cached_property
+    def limit(self) -> Frontier:
+        """The least unequal counts that the trace allows with every slot filled, in the rounds done by all."""
+        return self._limit(self.rounds)
+
+    def _limit(self, rounds: int) -> Frontier:
+        return frontier(self.trace.head(max(1, min(rounds, self.trace.num_rounds))), self.spec.asked)
+
+    @cached_property
+    def table(self) -> Table:
+        """Methods by measures, one number per seed; computed once."""
+        outcomes = {name: {run.seed: self.outcome(run) for run in self.of(name)} for name in self.methods}
+        return Table.of(outcomes, hindsight=[m.name for m in self.spec.methods if m.hindsight])
+
+    def outcome(self, run: MethodRun) -> Outcome:
+        """One method with one seed, as measures see it; its limit is that of its own number of filled slots."""
+        ledger = run.ledger
+        # Stopped in the middle of a round, some methods are one round ahead of the others.
+        best = self.limit if ledger.rounds == self.rounds else self._limit(ledger.rounds)
+        return Outcome.of(
+            ledger,
+            self.spec.cohort,
+            limit=best.at_total(min(int(ledger.selected.sum()), best.total)).counts,
+            fill_limit=best.total / (self.spec.cohort * max(1, ledger.rounds)),
+            test_accuracy=float(run.column("accuracy")[-1]) if run.log else float("nan"),
+            accuracy=run.accuracy,
+            kept_accuracy=run.own_accuracy,
+            influence=influence(run.records, ledger.num_clients),
+        )
+
+    def save(self, folder: str | Path, spec_text: str | None = None) -> None:
+        """Write it as plain files (docs/formats.md); `spec_text` is the spec as its author wrote it."""
+        from fedparity.experiment.results import write_files
+
+        write_files(self, folder, spec_text)
+
+    def summary(self) -> dict[str, Any]:
+        """What `--json` prints and summary.json holds."""
+        return {
+            "name": self.spec.name,
+            "clients": self.spec.population.clients,
+            "erased": len(self.erased),
+            "rounds": self.rounds,
+            "cohort": self.spec.cohort,
+            "seeds": self.seeds,
+            "availability": self.spec.population.availability,
+            "utility": self.spec.utility,
+            "complete": self.complete,
+            "methods": [
+                {"method": name, "journal_sha256": [run.head for run in self.of(name)], **self.table.row(name)}
+                for name in self.methods
+            ],
+        }
+
+
+def _method_run(store: Store, seed: int, method: str, clients: int) -> MethodRun:
+    committed = list(store.rounds(seed, method))
+    records = [record_of(method, one) for one in committed]
+    return MethodRun(
+        method,
+        seed,
+        log=[(*one.row, one.seconds) for one in committed],
+        ledger=Ledger.replay(clients, records),
+        records=records,
+        journal=[one.line for one in committed],
+        head=committed[-1].chain if committed else GENESIS,
+        facts=store.facts(seed, method),
+    )
+
+
+def record_of(method: str, committed: Committed) -> RoundRecord:
+    """A committed round as it was decided."""
+    try:
+        return from_json(committed.line)
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise InputError(f"round {committed.round} of {method}: not a journal line ({error})") from error

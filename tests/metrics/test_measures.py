@@ -1,0 +1,130 @@
+"""Measures by hand, their split against the limit, and: what is reported is what is defined."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from fedparity import Ledger, metrics
+from fedparity.experiment.compare import COMPARED, Cost
+from fedparity.experiment.metrics_log import COLUMNS
+from fedparity.experiment.runner import execute
+from fedparity.experiment.schedule import Setting, schedule
+from fedparity.experiment.spec import parse
+from fedparity.metrics import MEASURES, SUFFIXES, Outcome, numbers
+from fedparity.metrics.measures import RUN, heading, higher_is_better, measure_of
+from fedparity.schedulers import Uniform
+
+
+def an_outcome(counts, online, cohort=2, rounds=4, **more):
+    ledger = Ledger.empty(len(counts))
+    ledger.selected[:], ledger.online[:], ledger.rounds = counts, online, rounds
+    return Outcome.of(ledger, cohort, **more)
+
+
+# N=4, m=2, T=4. Client 3 is online once; client 2 twice.
+GOT = numbers(an_outcome([4, 3, 1, 0], [4, 4, 2, 1], limit=np.array([3, 2, 2, 1]), fill_limit=1.0))
+
+
+def test_shares_by_hand():
+    expected = {
+        "selection_gap": (1 + 0.5 + 0.5 + 1) / 4,
+        "gini": 28 / 64,  # differences 1, 3, 4, 2, 3, 1 = 14, each pair twice, over 2 * 4 * 8
+        "cv_counts": math.sqrt(2.5) / 2,
+        "jain_counts": 64 / (4 * 26),
+        "cv_per_opportunity": metrics.cv([1, 0.75, 0.5, 0]),
+        "max_minus_min": 4,
+        "never_served": 1,
+        "never_available": 0,
+        "participation_std": math.sqrt(2.5) / 4,
+        "coverage": 0.75,
+        "fill": 1.0,
+    }
+    assert {key: GOT[key] for key in expected} == pytest.approx(expected)
+
+
+def test_what_the_scheduler_added_is_avoidable():
+    assert (GOT["selection_gap_limit"], GOT["selection_gap_avoidable"]) == (0.25, 0.5)
+    assert (GOT["never_served_avoidable"], GOT["max_minus_min_avoidable"], GOT["fill_avoidable"]) == (1, 2, 0)
+    assert GOT["jain_counts_avoidable"] == pytest.approx(64 / 72 - 64 / 104)  # higher is better: the other way round
+    split = {key.removesuffix("_limit") for key in GOT if key.endswith("_limit")}
+    assert split == {"selection_gap", "gini", "cv_counts", "jain_counts", "max_minus_min", "never_served", "fill"}
+
+
+def test_at_the_limit_nothing_is_avoidable():
+    best = numbers(an_outcome([3, 2, 2, 1], [4, 4, 2, 1], limit=np.array([3, 2, 2, 1]), fill_limit=1.0))
+    assert {value for key, value in best.items() if key.endswith("_avoidable")} == {0}
+
+
+def test_without_a_limit_nothing_is_split():
+    assert not [key for key in numbers(an_outcome([1, 0], [1, 1])) if key.startswith("gini_")]
+
+
+def test_clients_that_never_came_are_zeros_but_not_opportunities():
+    found = numbers(an_outcome([2, 2, 0], [2, 2, 0], cohort=1, rounds=5))
+    assert (found["never_served"], found["never_available"], found["cv_per_opportunity"]) == (1, 1, 0)
+    assert (found["gini"], found["fill"]) == pytest.approx((1 / 3, 0.8))
+
+
+def test_nobody_ever_came():
+    found = numbers(an_outcome([0, 0], [0, 0], cohort=1, rounds=3))
+    assert (found["gini"], found["cv_counts"], found["jain_counts"], found["fill"]) == (0, 0, 1, 0)
+    assert (found["selection_gap"], found["never_available"]) == (1, 2)
+    assert math.isnan(found["cv_per_opportunity"])
+
+
+def test_accuracies_are_undefined_as_soon_as_one_is():
+    known = numbers(an_outcome([1, 1], [1, 1], accuracy=np.array([0.5, 1.0]), kept_accuracy=np.array([1.0, 1.0])))
+    assert (known["avg_client_accuracy"], known["own_accuracy"]) == (0.75, 1)
+    assert (known["accuracy_variance"], known["variance_percent2"]) == pytest.approx((0.0625, 625))
+    unknown = numbers(an_outcome([1, 1], [1, 1], accuracy=np.array([0.5, math.nan])))
+    assert math.isnan(unknown["avg_client_accuracy"])
+    assert math.isnan(unknown["accuracy_variance"])
+
+
+def test_every_measure_says_what_it_is():
+    for name, measure in MEASURES.items():
+        assert measure.name == name
+        assert measure.says.strip()
+        assert "\n" not in measure.says
+        assert measure.head
+        assert measure_of(name) is measure_of(f"{name}_limit") is measure_of(f"{name}_avoidable") is measure
+    assert (heading("gini_limit", narrow=True), heading("gini_avoidable")) == ("limit", "Gini, avoidable")
+    assert higher_is_better("jain_counts")
+    assert not higher_is_better("jain_counts_avoidable")
+
+
+def _base(key):
+    for suffix in ("_sd", "_avoidable", "_limit"):
+        key = key.removesuffix(suffix)
+    return key
+
+
+def test_what_is_reported_is_what_is_defined():
+    """Names in summary.json, the log, `schedule --json` and comparisons, against `MEASURES`: equal, both ways."""
+    spec = parse(
+        'version = 1\nrounds = 2\ncohort = 2\n[population]\nclients = 4\navailability = "always"\n'
+        '[task]\ndataset = "logistic"\n[[methods]]\nname = "uniform"\n',
+        "test",
+    )
+    summary = execute(spec).summary()["methods"][0]
+    run = {_base(key) for key in summary if key not in ("method", "journal_sha256")}
+    planned = schedule(Uniform(), Setting(spec_availability(), 4, 2, 2), by="opportunity").means()
+    cost = {f.name for f in dataclasses.fields(Cost)}
+    reported = run | {_base(k) for k in planned} | set(COLUMNS[2:]) | {_base(k) for k in COMPARED} | cost
+    assert reported == set(MEASURES)
+    assert run == {measure.name for measure in RUN}
+    assert all(text.strip() for text in SUFFIXES.values())
+
+
+def spec_availability():
+    from fedparity.availability import Always
+
+    return Always()
+
+
+def test_exports_are_there():
+    assert [name for name in metrics.__all__ if not hasattr(metrics, name)] == []
