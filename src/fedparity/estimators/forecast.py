@@ -59,8 +59,11 @@ class Forecast:
     """Shrunk rate x day rhythm x last state, learned online in 24 bytes a client."""
 
     period: int = 48
+    """Length of a day, in rounds: 48 rounds of half an hour."""
     bins: int = 8
+    """Parts of the day told apart; more are finer, take longer to learn and cost 2 bytes per client each."""
     shrink: float = 8.0
+    """Visits that the population's rhythm counts for in a client's own; higher learns clients' own more slowly."""
 
     def __post_init__(self) -> None:
         at_least("period", self.period, 1)

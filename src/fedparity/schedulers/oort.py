@@ -55,19 +55,33 @@ class Oort:
     """High loss and high speed first, with a share of slots to explore (Oort)."""
 
     exploration: float = 0.9
+    """Share of slots for clients not yet known, at first; higher gets to know more of them early."""
     decay: float = 0.98
+    """Factor on that share per round; closer to 1 explores for longer."""
     least: float = 0.2
+    """Share of slots at which exploration stops falling; higher goes on exploring more."""
     cutoff: float = 0.95
+    """Score needed for the draw, relative to that of the last slot; lower lets more clients in."""
     clip: float = 0.95
+    """Quantile at which utilities are cut off; lower limits clients of extreme loss more."""
     penalty: float = 2.0
+    """Power of T / duration for clients slower than T; higher avoids slow ones more, 0 ignores speed."""
     blacklist: int | None = 10
+    """Selections after which a client is left out; higher leaves out later; none: never."""
     blacklist_share: float = 0.3
+    """Largest share of all clients that may be left out so; higher allows more."""
     pacer: Pacer = "falling"
+    """When T rises: as utility falls (the paper), or while it is flat (the released code)."""
     window: int = 20
+    """Rounds in each of the two spans that the pacer compares; more make T move more rarely."""
     threshold: float = 10.0
+    """Percentile of known durations at which T starts; higher accepts slower clients."""
     delta: float = 5.0
+    """Percentile points by which the pacer moves T; higher accepts slow clients sooner."""
     normalise: bool = False
+    """Whether utilities are scaled to [0, 1] before uncertainty is added, as in the released code."""
     explore: Literal["lot", "size"] = "lot"
+    """Which unknown clients are tried: any by lot, or by lot with chances that grow with their size."""
     report_fields: ClassVar[tuple[str, ...]] = ("loss_rms",)
     reference: ClassVar[str] = (
         "Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021"
