@@ -1,4 +1,4 @@
-"""A coin a client and round, with rates that differ between clients: A_k(t) ~ Bernoulli(pi_k), independent.
+"""One coin per client and round, with rates that differ between clients: A_k(t) ~ Bernoulli(pi_k), independent.
 
 The classes differ only in where pi comes from: a uniform or Beta law, a log-normal scaled to 1 (F3AST), the labels a
 client holds (MIFA), or the bands counted in the paper's phones.
@@ -21,7 +21,7 @@ from fedparity.core.types import FloatArray
 
 def _check_length(name: str, values: tuple[float, ...], num_clients: int) -> None:
     if len(values) != num_clients:
-        raise ConfigError(f"{name} has {len(values)} values for {num_clients} clients; give one a client")
+        raise ConfigError(f"{name} has {len(values)} values for {num_clients} clients; give one per client")
 
 
 def _draw(rates: FloatArray, rounds: int, seed: int) -> Trace:

@@ -2,7 +2,7 @@
 
     A_k(t) = Bernoulli(pi_k) * [the group of k is not out in round t]
 
-An outage starts with probability `rate` a round and group and lasts `length` rounds, so a group is up in the long run
+An outage starts with probability `rate` per round and group and lasts `length` rounds, so a group is up in the long run
 in a share (1 - rate)^length of rounds. With by="label" a group is all clients of one smallest label: a class vanishes.
 """
 

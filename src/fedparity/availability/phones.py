@@ -11,7 +11,7 @@ Mean of 4 draws of 4,000 phones over 10 days, beside FLASH's 100 devices over 1 
     mean availability   .096                                                .098
     below 5 %, never    51 %, 28 %                                          52 %, 26 %
     deciles             0 0 .002 .019 .048 .086 .132 .189 .269              0 0 .001 .017 .042 .085 .124 .185 .275
-    session             868 s median, 3,661 s mean, 2.27 a day              922 s, 3,423 s, 2.34 a day
+    session             868 s median, 3,661 s mean, 2.27 per day            922 s, 3,423 s, 2.34 per day
     hour of day         .117 at 2 h, .064 at 11 h, .112 at 21 h             .124 at 1 h, .062 at 11 h, .124 at 18 h
     autocorrelation     .56, .34, .12, .04 after 1, 2, 4 and 24 h           .57, .36, .14, .07
 

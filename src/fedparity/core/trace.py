@@ -66,7 +66,7 @@ class Trace:
         if unsorted.any():
             raise ConfigError("the clients of each round of a trace must be sorted, each once")
         if self.names is not None and len(self.names) != self.num_clients:
-            raise ConfigError(f"{len(self.names)} names for {self.num_clients} clients; give one a client")
+            raise ConfigError(f"{len(self.names)} names for {self.num_clients} clients; give one per client")
         if self.stays is not None and len(self.stays) != len(self.clients):
             raise ConfigError("'stays' of a trace must have one entry for each client online in each round")
 

@@ -63,7 +63,7 @@ class Scheme(ABC):
         checks.at_least("clients", num_clients, 1)
         for name, labels in (("labels_train", labels_train), ("labels_test", labels_test)):
             if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iu" or labels.min() < 0:
-                raise ConfigError(f"{name} must be a list of whole numbers of at least 0, one an image")
+                raise ConfigError(f"{name} must be a list of whole numbers of at least 0, one per image")
         if num_clients > len(labels_train) and not self.shares:
             raise ConfigError(f"clients={num_clients} is more than the {len(labels_train)} images; lower clients")
         train = np.asarray(labels_train, dtype=np.int64)
@@ -102,7 +102,7 @@ class Iid(Scheme):
 
 @dataclass(frozen=True, slots=True)
 class Labels(Scheme):
-    """A few labels a client, as many images of each: on a ring of labels, or in fixed groups such as (0,1), (2,3)."""
+    """A few labels per client, as many images of each: on a ring of labels, or in fixed groups such as (0,1), (2,3)."""
 
     k: int = 2
     """Labels per client; fewer make clients more different."""
@@ -149,7 +149,7 @@ class Labels(Scheme):
         if short.any():
             which = label[short.argmax()]
             raise ConfigError(
-                f"samples={self.samples} asks for {share[short.argmax()]} images of label {values[which]} a client, "
+                f"samples={self.samples} asks for {share[short.argmax()]} images of label {values[which]} per client, "
                 f"but only {supply[which]} are there; lower samples or raise k"
             )
         before = np.concatenate([[0], np.cumsum(share)])
@@ -162,7 +162,7 @@ class Labels(Scheme):
 
 @dataclass(frozen=True, slots=True)
 class Shards(Scheme):
-    """Images sorted by label and cut into shards of equal size, a few shards a client."""
+    """Images sorted by label and cut into shards of equal size, a few shards per client."""
 
     shards: int = 2
     """Shards per client; fewer make clients more different."""
@@ -186,7 +186,7 @@ class Shards(Scheme):
 
 @dataclass(frozen=True, slots=True)
 class DirichletShares(Scheme):
-    """Each label's images in shares drawn from Dirichlet(alpha): small alpha, few clients a label and unequal sizes."""
+    """Each label's images in shares drawn from Dirichlet(alpha): a small alpha gives few clients per label."""
 
     alpha: float = 0.5
     """Concentration of the shares; lower makes clients more different in labels and sizes."""
@@ -265,7 +265,7 @@ class Groups(Scheme):
     ) -> tuple[Ids, Ids]:
         if groups is None or groups.shape != labels.shape:
             found = "none is there" if groups is None else f"it has shape {groups.shape} for {len(labels)} images"
-            raise ConfigError(f"partition groups needs a group an image, but {found}; add groups_train to the .npz")
+            raise ConfigError(f"partition groups needs one group per image, but {found}; add groups_train to the .npz")
         _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         if len(sizes) < num_clients:
             raise ConfigError(

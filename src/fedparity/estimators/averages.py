@@ -131,7 +131,7 @@ class Fading:
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """A share of rounds online in which old rounds fade by a factor 1 - rate a round."""
+    """A share of rounds online in which old rounds fade by a factor 1 - rate per round."""
 
     rate: float = 0.05
     """Weight of the newest round; higher follows changes faster and forgets faster."""

@@ -10,8 +10,8 @@ all
   flat one.
 * `nu` is how long a state lasts: the excess of "online again in the next round" over the rate, over all clients.
 
-A client costs 8 + 2 `bins` bytes: two counts of 4 bytes (rounds online, last seen) and one of 2 bytes a part of the
-day. `Oracle` knows the trace: the best that any forecast could do, to compare with.
+A client costs 8 + 2 `bins` bytes: two counts of 4 bytes (rounds online, last seen) and one of 2 bytes per part of
+the day. `Oracle` knows the trace: the best that any forecast could do, to compare with.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Shrunk rate x day rhythm x last state, learned online in 24 bytes a client."""
+    """Shrunk rate x day rhythm x last state, learned online in 24 bytes per client."""
 
     period: int = 48
     """Length of a day, in rounds: 48 rounds of half an hour."""

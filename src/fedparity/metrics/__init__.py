@@ -78,7 +78,7 @@ METRICS: dict[str, str] = {
     "worst": "mean of the lowest share of clients (10 % unless told): of ceil(.1 N) entries",
     "group_gap": "highest mean of a group of clients minus the lowest",
     "best": "mean of the highest share of clients (10 % unless told): of ceil(.1 N) entries",
-    # one value a client, as papers print it (`summarise_performance`)
+    # one value per client, as papers print it (`summarise_performance`)
     "worst5": "mean of the lowest 5 % of clients (FedFV)",
     "best5": "mean of the highest 5 % of clients (FedFV)",
     "worst10": "mean of the lowest 10 % of clients (q-FFL)",
@@ -106,7 +106,7 @@ METRICS: dict[str, str] = {
     "bias_bound": "Lemma 3's bound on what surrogates can bias the round by: eps * sum_k eta_k",
     "seconds": "wall-clock time of the round; telemetry, never part of a result",
 }
-"""Every reported number by name, in one line: S_k selections, m slots a round, T rounds, N clients."""
+"""Every reported number by name, in one line: S_k selections, m slots per round, T rounds, N clients."""
 
 SUFFIXES: dict[str, str] = {
     "_limit": "the metric of the least unequal schedule that availability and the same filled slots allow",

@@ -122,7 +122,7 @@ def weighted_frontier(trace: Trace, cohort: int, weights: FloatArray, objective:
 
 def _weights(trace: Trace, weights: FloatArray) -> FloatArray:
     if len(weights) != trace.num_clients:
-        raise ConfigError(f"{len(weights)} weights for {trace.num_clients} clients; give one a client")
+        raise ConfigError(f"{len(weights)} weights for {trace.num_clients} clients; give one per client")
     if not (np.isfinite(weights).all() and (weights[trace.counts() > 0] > 0).all()):
         raise ConfigError("weights must be finite, and above 0 for every client that is ever online")
     return np.where(weights > 0, weights, 1.0)

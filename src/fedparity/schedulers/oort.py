@@ -5,7 +5,7 @@
 
 A share 1 - epsilon of the slots is drawn in proportion to score from those whose score is at least `cutoff` times that
 of the last one that would get a slot; the others go to clients not yet explored. epsilon falls from `exploration` by
-`decay` a round to `least`. Clients asked more than `blacklist` times are out. T is a percentile of known durations,
+`decay` per round to `least`. Clients asked more than `blacklist` times are out. T is a percentile of known durations,
 `threshold` at first, which the pacer raises by `delta` every `window` rounds: when utility falls (pacer=falling, the
 paper) or is flat (pacer=flat, the code, which also lowers it when utility jumps).
 

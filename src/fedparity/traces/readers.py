@@ -1,4 +1,4 @@
-"""Any trace file, told by its content: our own, FLASH's events, FedScale's pickle, or a table of intervals.
+"""Reads any supported trace file: our own, FLASH's events, FedScale's pickle, a table; its content tells which.
 
     # fedparity-trace 1 ...        our own (`plain`)
     {"0": {"messages": ...         FLASH events (`flash`), under a readiness rule

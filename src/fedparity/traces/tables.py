@@ -43,7 +43,7 @@ def is_table(head: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """A name and two numbers a row, and the line of each; NaN: an empty cell."""
+    """A name and two numbers per row, and the line of each; NaN: an empty cell."""
 
     names: list[str]
     values: NDArray[np.float64]

@@ -54,7 +54,7 @@ class F3ast:
         if self.p is None:
             return np.full(num_clients, 1 / num_clients)
         if len(self.p) != num_clients:
-            raise ConfigError(f"p has {len(self.p)} numbers but there are {num_clients} clients; give one a client")
+            raise ConfigError(f"p has {len(self.p)} numbers but there are {num_clients} clients; give one per client")
         return np.array(self.p, dtype=np.float64)
 
     def weigh(self, state: Rates, rows: Rows, ledger: Ledger) -> tuple[FloatArray, Rates]:
