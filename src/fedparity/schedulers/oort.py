@@ -105,11 +105,13 @@ class Oort:
     def select(self, state: Memory, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, Memory]:
         """Exploit, explore, fill up; epsilon falls."""
         epsilon, ids, count = state.exploration, view.available, view.cohort
+        # It falls in every round, also where everybody can be asked, but never rises to `least` from below.
         state.exploration = max(epsilon * self.decay, min(epsilon, self.least))
         if count >= len(ids):
             return everybody(ids), state
         out, explored = self._blacklisted(view), ~np.isnan(state.utility[ids])
         old, new, spare = ids[explored & ~out], ids[~explored & ~out], ids[out]
+        # Slots that no unknown client is left for are exploited; those that neither can fill go to the blacklisted.
         exploited = self._exploit(state, view, old, max(round(count * (1 - epsilon)), count - len(new)), rng)
         fresh = self._explore(view, new, count - len(exploited), rng)
         rest = spare[successive(np.ones(len(spare)), count - len(exploited) - len(fresh), rng)]
@@ -128,6 +130,7 @@ class Oort:
         if count <= 0:
             return old[:0]
         score = self.scores(state, view, old)
+        # Not simply the best: chance among all that come close keeps a few from being asked in every round.
         last = float(np.partition(score, len(score) - count)[len(score) - count])
         pool = score >= self.cutoff * last
         chosen = successive(score[pool], count, rng)
@@ -155,12 +158,14 @@ class Oort:
         for report in feedback.reports:
             utility = statistical_utility(report.num_samples, report.loss_rms)
             if math.isfinite(utility):
+                # A first report tells one client from others; only those that follow tell how training goes.
                 again += [] if math.isnan(state.utility[report.client]) else [utility]
                 state.utility[report.client] = utility
             if math.isfinite(report.duration) and report.duration > 0:
                 state.duration[report.client] = report.duration
         if again:
             state.history = (*state.history, sum(again) / len(again))
+        # Two whole windows are compared; the later one stays to be compared with the next.
         if len(state.history) >= 2 * self.window:
             earlier, later = state.history[: self.window], state.history[self.window :]
             state.threshold = paced(self.pacer, state.threshold, self.delta, earlier, later)
