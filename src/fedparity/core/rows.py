@@ -54,8 +54,8 @@ def _chunks(size: int) -> Iterator[slice]:
 
 def combine(weights: FloatArray, rows: Sequence[Vector], size: int) -> NDArray[np.float64]:
     """The sum of weights[i] * rows[i] in float64, one pass over the rows."""
-    # Chunks outside, rows inside: a chunk of the total stays in the cache while every row is added to it, and each of its
-    # numbers is summed in row order, however many chunks there are. Rows of weight 0 are not even read.
+    # Chunks outside, rows inside: a chunk of the total stays in the cache while every row is added to it, in row order
+    # however many chunks there are. Rows of weight 0 are not even read.
     total = np.zeros(size)
     used = [(w, row) for w, row in zip(weights.tolist(), rows, strict=True) if w != 0]
     files = _files(row for _, row in used)

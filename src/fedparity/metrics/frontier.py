@@ -103,8 +103,8 @@ def weighted_frontier(trace: Trace, cohort: int, weights: FloatArray, objective:
         problem = Exchange(trace, cohort, Cost(1 / known, np.zeros(len(known))))
         problem.solve()
         return _frontier(problem)
-    # For a given mu the sum of squares is a separable convex cost. With mu = sum x^2 / sum x of the last result x = S / w
-    # the next CV cannot be higher; but more than one mu may lead back to itself, hence several first guesses.
+    # For a given mu the sum of squares is a separable convex cost. With mu = sum x^2 / sum x of the last x = S / w, the
+    # next CV cannot be higher; but more than one mu may lead back to itself, hence several first guesses.
     some = trace.counts() > 0
     best, lowest = None, np.inf
     slots = int(np.minimum(trace.sizes(), cohort).sum())
