@@ -1,5 +1,6 @@
 """Every parameter of every component says what it does, in a line of its own that `fedparity list NAME` can show."""
 
+import dataclasses
 import re
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from fedparity.availability import AVAILABILITY
 from fedparity.core.described import parameter_help
 from fedparity.core.gate import Gate
-from fedparity.core.registry import Registry
+from fedparity.core.registry import component_class
 from fedparity.data.partitions import PARTITIONS
 from fedparity.estimators import ESTIMATORS
 from fedparity.models import MODELS
@@ -30,15 +31,15 @@ TABLES = (
     SERVERS,
     UTILITIES,
     WEIGHTINGS,
-    Registry("gate", {"gate": Gate}),
-    Registry("training", {"training": Training}),
 )
+OTHERS = (Gate, Training)
+"""Classes with parameters that are in no table."""
+CLASSES = dict.fromkeys([*(component_class(table[name]) for table in TABLES for name in table), *OTHERS])
 PARAMETERS = [
-    pytest.param(key, entry["parameter_help"].get(key), id=f"{table.kind}-{name}-{key}")
-    for table in TABLES
-    for name in table
-    for entry in [table.describe(name)]
-    for key in entry["parameters"]
+    pytest.param(field.name, parameter_help(cls).get(field.name), id=f"{cls.__module__}.{cls.__name__}.{field.name}")
+    for cls in CLASSES
+    for field in dataclasses.fields(cls)
+    if field.init and field.metadata.get("settable", True)
 ]
 SMALL = {"a", "an", "the", "of", "in", "is", "it", "its", "this", "value", "parameter", "number", "setting"}
 
