@@ -106,7 +106,7 @@ def models() -> dict[str, Any]:
 
 
 def compiling() -> dict[str, Any]:
-    """Milliseconds a round on each path, how long compiling takes, and after how many rounds it has paid."""
+    """Milliseconds per round on each path, how long compiling takes, and after how many rounds it has paid."""
     rng = np.random.default_rng(0)
     clients, each = 1000, 50
     x, y = rng.integers(0, 256, (clients * each, 784), dtype=np.uint8), np.arange(clients * each) % 10

@@ -593,7 +593,7 @@ def _ends(rates: list[float]) -> tuple[float, ...]:
 TITLES = {
     "fair": "FedFV and q-FFL make accuracy even over clients",
     "fair_long": "The same for three times as long",
-    "fair_epoch": "The same with an epoch of small batches a round",
+    "fair_epoch": "The same with an epoch of small batches per round",
     "unknown": "FedAU does as well as inverse probabilities that are known",
     "adversarial": "MIFA beats FedAvg when availability follows the labels",
     "two_cases": "CA-Fed leaves the rare client out: its two cases, exactly",
@@ -606,7 +606,7 @@ NOTES = {
     " share test images, so there are ten different accuracies and the worst 5 % are the worst 10 %.",
     "fair_long": "Added after the table above was seen, with its rates by variance and on three of its seeds: are 300 rounds too"
     " few? `qffl_x3` is q-FFL with a server rate of 3, since its steps are short.",
-    "fair_epoch": "Nine steps a round instead of one: q-FFL's step shrinks with the square of how far clients move.",
+    "fair_epoch": "Nine steps per round instead of one: q-FFL's step shrinks with the square of how far clients move.",
     "unknown": "Rates p are FedAU's: the client's mix of labels times a draw of Dirichlet(.1), mean .1, at least .02; `known_p`"
     " weighs by 1 / (N p) with the true p; `fedavg_all` has a server rate of 1 / mean p. Markov: chance to appear .05;"
     " cyclic: period 100. Rates are tuned under bernoulli; the grid was widened once, as all"

@@ -173,7 +173,7 @@ def main() -> None:
         "",
         "## What a forecast is worth",
         "",
-        "To hold: gap <= 1.02 x limit + .01 and Gini <= 1.05 x limit + .01. The perfect forecast knows the trace, but not"
+        "Acceptance criterion: gap <= 1.02 x limit + .01 and Gini <= 1.05 x limit + .01. The perfect forecast knows the trace, but not"
         " the best schedule on it.",
         "",
         *forecast_table(),

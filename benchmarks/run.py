@@ -113,7 +113,7 @@ def commits(clients: int, numbers: int, cohort: int, share: float, repeats: int)
 
 
 def memory_per_client() -> float:
-    """Bytes a client of ledger, default estimator and scheduler state."""
+    """Bytes per client of ledger, default estimator and scheduler state."""
     clients = 100_000
     state = Coordinator(10, scheduler=SCHEDULERS.build("parity")).init(clients)
     memory = state.estimator
@@ -183,7 +183,7 @@ def write(timings: list[dict[str, Any]], memories: list[dict[str, Any]]) -> None
         "block, not seconds. A spread (highest over lowest time) above 2 means that the machine was busy.",
         f"Python {platform.python_version()}, {versions}, {platform.machine()}, {os.cpu_count()} processors; peers: "
         "benchmarks/training/requirements-*.txt.",
-        f"Ledger, forecast and scheduler state: {memory_per_client():.0f} bytes a client.",
+        f"Ledger, forecast and scheduler state: {memory_per_client():.0f} bytes per client.",
         "",
         "| benchmark | workload | contender | ratio | median | spread | n |",
         "|---|---|---|---|---|---|---|",

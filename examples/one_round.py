@@ -75,7 +75,7 @@ def one_round(
 
 
 def main() -> None:
-    """Three rounds of four clients, two asked a round."""
+    """Three rounds of four clients, two asked per round."""
     clients = [Client([x, -x], [1.0, 2.0], alpha=1 - k / 1000) for k, x in enumerate([0.0, 1.0, 2.0, 5.0])]
     w = [0.0, 0.0]
     for t, (available, leaving) in enumerate([([0, 1, 2], []), ([0, 1, 2, 3], [0]), ([0, 2, 3], [])]):

@@ -10,8 +10,8 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 CORE = (
-    "errors", "checks", "rng", "types", "ledger", "trace", "registry", "protocols", "files", "journal", "rows",
-    "shapley", "spill",
+    "errors", "checks", "rng", "types", "ledger", "trace", "described", "registry", "protocols", "files", "journal",
+    "rows", "shapley", "spill",
 )  # fmt: skip
 """Modules of `core` on which everything stands."""
 ROUND = ("core.gate", "core.coordinator", "core.loop")

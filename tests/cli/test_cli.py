@@ -123,7 +123,7 @@ def test_list_json(fedparity):
     assert {entry["name"] for entry in tables["metrics"]} == set(METRICS)
     for entries in tables.values():
         for entry in entries:
-            assert set(entry) == {"name", "summary", "parameters", "reference"}
+            assert set(entry) - {"parameter_help"} == {"name", "summary", "parameters", "reference"}
             assert entry["summary"]
             assert isinstance(entry["parameters"], dict)
 
@@ -146,6 +146,8 @@ def test_list_one_name(fedparity):
     entry = json.loads(fedparity("list", "reactive", "--json")[1])
     assert entry["table"] == "schedulers"
     assert entry["parameters"]["lam"] == 0.7
+    assert list(entry["parameter_help"]) == list(entry["parameters"])
+    assert entry["parameter_help"]["lam"].startswith("Weight of one missed round")
     assert "2602.13651" in entry["reference"]
     code, out, _ = fedparity("list", "reactive")
     assert code == 0

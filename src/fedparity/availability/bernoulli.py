@@ -1,4 +1,4 @@
-"""A coin a client and round, with rates that differ between clients: A_k(t) ~ Bernoulli(pi_k), independent.
+"""One coin per client and round, with rates that differ between clients: A_k(t) ~ Bernoulli(pi_k), independent.
 
 The classes differ only in where pi comes from: a uniform or Beta law, a log-normal scaled to 1 (F3AST), the labels a
 client holds (MIFA), or the bands counted in the paper's phones.
@@ -21,7 +21,7 @@ from fedparity.core.types import FloatArray
 
 def _check_length(name: str, values: tuple[float, ...], num_clients: int) -> None:
     if len(values) != num_clients:
-        raise ConfigError(f"{name} has {len(values)} values for {num_clients} clients; give one a client")
+        raise ConfigError(f"{name} has {len(values)} values for {num_clients} clients; give one per client")
 
 
 def _draw(rates: FloatArray, rounds: int, seed: int) -> Trace:
@@ -33,8 +33,11 @@ class Bernoulli:
     """Independent rounds, rates uniform between two bounds or given."""
 
     low: float = 0.2
+    """Lowest rate (share of rounds online) that a client can draw."""
     high: float = 1.0
+    """Highest rate (share of rounds online) that a client can draw."""
     rates: tuple[float, ...] | None = None
+    """Rates (shares of rounds online), one per client; none: drawn between `low` and `high`."""
 
     def __post_init__(self) -> None:
         check_bounds(self.low, self.high)
@@ -58,7 +61,9 @@ class BetaRates:
     """Independent rounds, rates from a Beta law: by default one in ten on average, most far below."""
 
     a: float = 0.4
+    """First shape of the Beta law of rates, whose mean is a / (a + b); higher makes clients more available."""
     b: float = 3.6
+    """Second shape of the Beta law; higher makes clients rarer."""
 
     def __post_init__(self) -> None:
         positive("a", self.a)
@@ -79,6 +84,7 @@ class LogNormalRates:
     """Independent rounds, log-normal rates divided by the largest of them."""
 
     sigma: float = 0.5
+    """Standard deviation of the log of a rate; 0 is everybody always online, higher tells clients apart more."""
     reference: ClassVar[str] = "F3AST: Ribero, Vikalo, de Veciana, IEEE JSTSP 2023, arXiv 2205.06730"
 
     def __post_init__(self) -> None:
@@ -100,9 +106,11 @@ class LabelSkewed:
     """Independent rounds, clients that hold small labels are rare: availability tells the data."""
 
     p_min: float = 0.1
+    """Rate of clients that hold label 0; higher makes availability depend less on labels."""
     classes: int = 10
+    """Number of labels; clients whose smallest label is the last one are always online."""
     labels: tuple[int, ...] | None = None
-    """The smallest label of each client; None: client k's is k mod `classes`."""
+    """The smallest label of each client; none: client k's is k mod `classes`."""
     reference: ClassVar[str] = "MIFA: Gu, Huang, Zhang, Huang, NeurIPS 2021, arXiv 2106.04159"
 
     def __post_init__(self) -> None:

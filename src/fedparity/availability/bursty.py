@@ -27,9 +27,13 @@ class Bursty:
     """Bursts and absences of Pareto-distributed length: a few absences outlast the run."""
 
     tail: float = 1.3
+    """Exponent of the Pareto law of lengths; closer to 1 gives more sessions and absences without end."""
     mean_on: float = 5.0
+    """Mean length of a session, in rounds; absences are longer in proportion."""
     low: float = 0.05
+    """Lowest rate (share of rounds online) that a client can draw."""
     high: float = 0.6
+    """Highest rate (share of rounds online) that a client can draw."""
 
     def __post_init__(self) -> None:
         between("tail", self.tail, 1.01, 100)
@@ -78,7 +82,7 @@ class Adversarial:
     """departures: all are there at first and leave one after another, spread over the run, so whoever waits for later
     starves those who leave first; crowding: half are always there, the other half only together."""
     every: int = 10
-    """With crowding: the other half comes in rounds 0, `every`, 2 `every`, ..."""
+    """With crowding: rounds from one visit of the other half to the next; more leave it fewer chances."""
 
     def __post_init__(self) -> None:
         if self.kind not in ("departures", "crowding"):

@@ -26,12 +26,17 @@ class Diurnal:
     """Day and night: rates follow a sine, with phases spread over a part of the day."""
 
     period: int = 24
+    """Length of a day, in rounds."""
     low: float = 0.2
+    """Lowest rate (share of rounds online) that a client can draw."""
     high: float = 1.0
+    """Highest rate (share of rounds online) that a client can draw."""
     spread: float = 0.25
-    """The part of a period over which phases are spread: 0 is one night for all, 1 the whole globe."""
+    """Part of a period over which phases are spread: 0 is one night for all, 1 the whole globe."""
     swing: float = 0.4
+    """Height of the wave, as a share of a client's rate; 0 is no rhythm, higher empties the nights."""
     level: float = 0.5
+    """Mean of the wave, as a share of a client's rate; higher makes everybody more available."""
     reference: ClassVar[str] = "F3AST: Ribero, Vikalo, de Veciana, IEEE JSTSP 2023, arXiv 2205.06730"
 
     def __post_init__(self) -> None:
@@ -57,9 +62,13 @@ class Staircase:
     """Rates that drop by a factor and come back, every `period` rounds."""
 
     period: int = 10
+    """Rounds from one step to the next, down or up."""
     factor: float = 0.4
+    """What rates are multiplied by after a step down; lower makes deeper steps, 1 none."""
     low: float = 0.2
+    """Lowest rate (share of rounds online) that a client can draw."""
     high: float = 1.0
+    """Highest rate (share of rounds online) that a client can draw."""
     reference: ClassVar[str] = "FedAWE: Xiang, Ioannidis, Yeh, Joe-Wong, Su, NeurIPS 2024, arXiv 2409.17446"
 
     def __post_init__(self) -> None:
@@ -79,8 +88,11 @@ class Cyclic:
     """Fixed shifts: each client is online for the same part of every period, from a phase of its own."""
 
     period: int = 100
+    """Length of a cycle, in rounds; longer ones give longer absences."""
     low: float = 0.2
+    """Lowest rate (share of rounds online) that a client can draw."""
     high: float = 1.0
+    """Highest rate (share of rounds online) that a client can draw."""
     reference: ClassVar[str] = "FedAU: Wang, Ji, ICLR 2024, arXiv 2306.03401"
 
     def __post_init__(self) -> None:

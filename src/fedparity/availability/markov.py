@@ -25,10 +25,13 @@ class Markov:
     """On-off Markov chains with stationary rate pi and correlation nu from round to round."""
 
     pi: float | None = None
-    """The rate of all clients; None: one a client, uniform between `low` and `high`."""
+    """Rate of all clients; none: one per client, uniform between `low` and `high`."""
     nu: float = 0.8
+    """Correlation of one round with the next; 0 is a coin per round, closer to 1 gives longer sessions and absences."""
     low: float = 0.2
+    """Lowest rate (share of rounds online) that a client can draw."""
     high: float = 1.0
+    """Highest rate (share of rounds online) that a client can draw."""
     reference: ClassVar[str] = "CA-Fed: Rodio et al., INFOCOM 2023, arXiv 2301.04632"
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
     A_k(t) = Bernoulli(pi_k) * [the group of k is not out in round t]
 
-An outage starts with probability `rate` a round and group and lasts `length` rounds, so a group is up in the long run
+An outage starts with probability `rate` per round and group and lasts `length` rounds, so a group is up in the long run
 in a share (1 - rate)^length of rounds. With by="label" a group is all clients of one smallest label: a class vanishes.
 """
 
@@ -26,13 +26,19 @@ class Outages:
     """Independent clients in groups that vanish together for some rounds, by block or by class."""
 
     groups: int = 5
-    """Blocks of neighbouring ids; with by="label" there are `classes` groups instead."""
+    """Blocks of neighbouring ids that vanish together; with by=label there are `classes` groups instead."""
     rate: float = 0.05
+    """Chance per round and group that an outage starts; higher gives more outages."""
     length: int = 5
+    """Rounds that an outage lasts."""
     low: float = 0.5
+    """Lowest rate (share of rounds online) that a client can draw."""
     high: float = 1.0
+    """Highest rate (share of rounds online) that a client can draw."""
     by: Literal["block", "label"] = "block"
+    """Groups are blocks of neighbouring ids, or clients with the same smallest label."""
     classes: int = 10
+    """Number of labels with by=label: client k's is k mod `classes`."""
 
     def __post_init__(self) -> None:
         at_least("groups", self.groups, 1)

@@ -11,7 +11,7 @@ Mean of 4 draws of 4,000 phones over 10 days, beside FLASH's 100 devices over 1 
     mean availability   .096                                                .098
     below 5 %, never    51 %, 28 %                                          52 %, 26 %
     deciles             0 0 .002 .019 .048 .086 .132 .189 .269              0 0 .001 .017 .042 .085 .124 .185 .275
-    session             868 s median, 3,661 s mean, 2.27 a day              922 s, 3,423 s, 2.34 a day
+    session             868 s median, 3,661 s mean, 2.27 per day            922 s, 3,423 s, 2.34 per day
     hour of day         .117 at 2 h, .064 at 11 h, .112 at 21 h             .124 at 1 h, .062 at 11 h, .124 at 18 h
     autocorrelation     .56, .34, .12, .04 after 1, 2, 4 and 24 h           .57, .36, .14, .07
 
@@ -53,37 +53,37 @@ class Phones:
     """Phones that charge at night and in the evening, some of them seldom or never on Wi-Fi (fitted to FLASH)."""
 
     round_seconds: float = 1800.0
-    """From one round's start to the next."""
+    """Seconds from one round's start to the next; more cover more days with the same rounds."""
     work_seconds: float = 0.0
-    """How long a client must stay to finish its work; 0: whoever is there at the start stays."""
+    """Seconds a client must stay online to finish a round; leaving earlier counts as a dropout (0: none do)."""
     start_hour: float = 0.0
-    """Time of day of round 0."""
+    """Time of day of round 0, in hours."""
     never: float = 0.12
-    """Share of phones that are never on Wi-Fi while they charge."""
+    """Share of phones that are never on Wi-Fi while they charge, so never available."""
     wifi: float = 0.4
-    """Chance that a charge is on Wi-Fi: mean over the other phones."""
+    """Chance that a charge is on Wi-Fi: mean over the other phones; higher makes them more available."""
     wifi_concentration: float = 0.9
     """How alike phones are in that: Beta(wifi c, (1 - wifi) c); below 2, most are near 0 or 1."""
     nights: float = 0.58
-    """Chance of a long charge in a night: mean over phones."""
+    """Chance of a long charge in a night: mean over phones; higher fills the nights."""
     night_hour: float = 5.0
-    """Middle of a long charge, time of day."""
+    """Middle of a long charge, time of day in hours."""
     night_seconds: float = 10800.0
-    """Median length of a long charge."""
+    """Median length of a long charge, in seconds."""
     day_charges: float = 4.5
-    """Short charges a day: mean over phones."""
+    """Short charges per day: mean over phones; higher gives more short sessions."""
     day_hour: float = 20.0
-    """Time of day around which short charges gather."""
+    """Time of day, in hours, around which short charges gather."""
     day_width: float = 4.5
-    """Standard deviation, in hours, of a phone's short charges around its own hour."""
+    """Standard deviation, in hours, of a phone's short charges around its own hour; higher flattens the day."""
     day_seconds: float = 1800.0
-    """Median length of a short charge."""
+    """Median length of a short charge, in seconds."""
     day_sigma: float = 1.37
-    """Standard deviation of the log of that length."""
+    """Standard deviation of the log of that length; higher gives more very short and very long ones."""
     phase_spread: float = 3.5
     """Standard deviation, in hours, of how early or late a phone's whole day is."""
     breaks: float = 1.6
-    """Interruptions of a charge: mean over phones, exponentially distributed."""
+    """Interruptions per charge: mean over phones, exponentially distributed; higher gives shorter sessions."""
 
     def __post_init__(self) -> None:
         for name in ("round_seconds", "wifi_concentration", "night_seconds", "day_seconds"):

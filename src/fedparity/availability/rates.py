@@ -1,4 +1,4 @@
-"""What the models share: rates between two bounds, and rounds drawn from a rate a client.
+"""What the models share: rates between two bounds, and rounds drawn from one rate per client.
 
 A round's draw has its own stream, so the first rounds of a long trace are the rounds of a short one.
 """
@@ -28,7 +28,7 @@ def check_size(num_clients: int, rounds: int) -> None:
 
 
 def uniform_rates(num_clients: int, low: float, high: float, seed: int) -> FloatArray:
-    """One rate a client, uniform between `low` and `high`."""
+    """One rate per client, uniform between `low` and `high`."""
     at_least("clients", num_clients, 1)
     return stream(seed, "rates").uniform(low, high, num_clients)
 

@@ -58,8 +58,9 @@ class Gate:
     """Bounds on a report."""
 
     max_norm: float = 1e9
-    """Largest Euclidean length of an update."""
+    """Largest Euclidean length of an update; longer ones are refused."""
     max_samples: int = MAX_SAMPLES
+    """Most samples that a report may claim; larger claims are refused."""
 
     def __post_init__(self) -> None:
         checks.positive("max_norm", self.max_norm)

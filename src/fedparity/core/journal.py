@@ -1,4 +1,4 @@
-"""The journal: one line of JSON a round, chained by SHA-256, from which the ledger can be rebuilt.
+"""The journal: one line of JSON per round, chained by SHA-256, from which the ledger can be rebuilt.
 
 Only what the spec determines is written here; times and latencies are telemetry and live elsewhere. The chain is
 sha256(chain so far + sha256 of the line), so one digest stands for the whole history, anyone can recompute it with a

@@ -1,7 +1,7 @@
-"""What each client got so far, as the server saw it: one column a fact, one row a client.
+"""What each client got so far, as the server saw it: one column per fact, one row per client.
 
 The ledger is a function of the journal: `Ledger.replay(records)` rebuilds it exactly. `record` updates it in place,
-since a copy of a million rows a round would cost more than the round; take `copy()` to keep one. A client costs 52
+since a copy of a million rows per round would cost more than the round; take `copy()` to keep one. A client costs 52
 bytes.
 """
 

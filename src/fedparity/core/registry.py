@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
+from fedparity.core.described import parameter_help
 from fedparity.core.errors import ConfigError, unknown
 
 T = TypeVar("T")
@@ -63,7 +64,7 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
         return maker(**given)
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Name, summary, parameters with their defaults, and reference, as `fedparity list` shows them."""
+        """Name, summary, parameters (defaults, and what they do) and reference, as `fedparity list` shows them."""
         maker = self[name]
         cls = component_class(maker)
         preset = maker.keywords if isinstance(maker, functools.partial) else {}
@@ -74,6 +75,7 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
                 f.name: preset.get(f.name, None if f.default is dataclasses.MISSING else f.default)
                 for f in _fields(cls)
             },
+            "parameter_help": parameter_help(cls),
             "reference": getattr(cls, "reference", None),
         }
 

@@ -51,7 +51,7 @@ def _powers(first: int, factor: int, count: int) -> Words:
 
 
 # NumPy's SeedSequence (whose results NumPy keeps the same from version to version), on columns of keys rather than on
-# one: building it a client at a time takes longer than the client's training steps on a small model.
+# one: building it one client at a time takes longer than the client's training steps on a small model.
 _POOL, _SHIFT = 4, np.uint32(16)
 _MIX = _powers(0x43B0D7E5, 0x931E8875, _POOL * _POOL + 1)[:, None]
 _OUT = _powers(0x8B51F9DD, 0x58F38DED, 2 * _POOL + 1)[:, None]

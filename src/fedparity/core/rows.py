@@ -23,6 +23,7 @@ RELEASE = 1 << 22
 def mapping_of(row: Vector) -> mmap.mmap | None:
     """The mapped file that a row lies in; None: it lies in memory."""
     base: object = getattr(row, "base", None)
+    # A slice's base is the array it was cut from, and so on down to what owns the memory.
     while isinstance(base, np.ndarray):
         base = base.base
     if isinstance(base, memoryview):
@@ -53,6 +54,8 @@ def _chunks(size: int) -> Iterator[slice]:
 
 def combine(weights: FloatArray, rows: Sequence[Vector], size: int) -> NDArray[np.float64]:
     """The sum of weights[i] * rows[i] in float64, one pass over the rows."""
+    # Chunks outside, rows inside: a chunk of the total stays in the cache while every row is added to it, in row order
+    # however many chunks there are. Rows of weight 0 are not even read.
     total = np.zeros(size)
     used = [(w, row) for w, row in zip(weights.tolist(), rows, strict=True) if w != 0]
     files = _files(row for _, row in used)
@@ -62,8 +65,10 @@ def combine(weights: FloatArray, rows: Sequence[Vector], size: int) -> NDArray[n
         into = total[part]
         product = scratch[: len(into)]
         for weight, row in used:
+            # In float64 whatever the row's type, so that float32 rows lose nothing in the sum.
             np.multiply(row[part], weight, out=product, dtype=np.float64)
             into += product
+            # Pages of mapped files count as this process's memory until they are given back.
             if files:
                 looked_at += row.itemsize * len(into)
                 if looked_at >= RELEASE:
@@ -90,6 +95,8 @@ def squared_lengths(rows: Sequence[Vector]) -> FloatArray:
 
 def gram(rows: Sequence[Vector]) -> NDArray[np.float64]:
     """All inner products of rows."""
+    # Pair by pair rather than as one matrix product: rows may not fit into memory together, and BLAS would add up in an
+    # order that depends on its number of threads.
     found = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
         for j in range(i + 1):

@@ -104,7 +104,7 @@ def federated_shapley(
     """What each row of `deltas` did for `loss`, the server's validation loss of a model: higher is better.
 
     A coalition is worth loss(params) - loss(params + mean of its rows), nobody 0. `weights` (sample counts, say) are
-    above 0, one a row; without them the mean is uniform. The other options are those of `shapley`.
+    above 0, one per row; without them the mean is uniform. The other options are those of `shapley`.
     """
     start, rows = np.asarray(params, dtype=np.float64), np.asarray(deltas, dtype=np.float64)
     if start.ndim != 1 or rows.ndim != 2 or rows.shape[1] != len(start):

@@ -67,7 +67,7 @@ class Trace:
         if unsorted.any():
             raise ConfigError("the clients of each round of a trace must be sorted, each once")
         if self.names is not None and len(self.names) != self.num_clients:
-            raise ConfigError(f"{len(self.names)} names for {self.num_clients} clients; give one a client")
+            raise ConfigError(f"{len(self.names)} names for {self.num_clients} clients; give one per client")
         if self.names is not None and not is_encodable("".join(self.names)):
             wrong = next((name for name in self.names if not is_encodable(name)), "".join(self.names))
             raise ConfigError(f"client {wrong!r} is not a name that can be written as UTF-8; rename it")

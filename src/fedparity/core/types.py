@@ -1,6 +1,6 @@
 """The nouns: what passes between a scheduler, a coordinator and an engine.
 
-Clients are numbered 0..N-1. An array of ids is sorted and free of repeats; an array aligned with it has an entry an id.
+Clients are numbered 0..N-1. An array of ids is sorted and free of repeats; one aligned with it has one entry per id.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def slots_per_round(cohort: int, over_select: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Who is asked, and with what probability each of them had been going to be."""
+    """The clients selected for a round, with their inclusion probabilities."""
 
     clients: Ids
     probs: FloatArray
@@ -168,11 +168,11 @@ class Evals:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Updates to be weighted, one a row, in client order; a client may own a fresh and a stale row."""
+    """Updates to be weighted, one per row, in client order; a client may own a fresh and a stale row."""
 
     clients: Ids
     deltas: Sequence[Vector]
-    """One update a row: a matrix, or vectors that may lie on disk; `fedparity.core.rows` computes with them."""
+    """One update per row: a matrix, or vectors that may lie on disk; `fedparity.core.rows` computes with them."""
     ages: NDArray[np.int64]
     """Rounds since the update was made: 0 is fresh."""
     sizes: FloatArray

@@ -34,9 +34,9 @@ class Scheme(ABC):
     """What all ways have in common: how a client is tested."""
 
     test: Literal["own", "mix"] = "own"
-    """Test images of a client's own labels: all there are, or in proportion to its training images."""
+    """Test images of a client's labels: all there are (own), or in proportion to its training images (mix)."""
     test_samples: int | None = None
-    """At most so many of them."""
+    """Most test images per client; fewer score faster and less precisely; none: all."""
     shares: ClassVar[bool] = False
     """Whether images may have several owners."""
 
@@ -63,7 +63,7 @@ class Scheme(ABC):
         checks.at_least("clients", num_clients, 1)
         for name, labels in (("labels_train", labels_train), ("labels_test", labels_test)):
             if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iu" or labels.min() < 0:
-                raise ConfigError(f"{name} must be a list of whole numbers of at least 0, one an image")
+                raise ConfigError(f"{name} must be a list of whole numbers of at least 0, one per image")
         if num_clients > len(labels_train) and not self.shares:
             raise ConfigError(f"clients={num_clients} is more than the {len(labels_train)} images; lower clients")
         train = np.asarray(labels_train, dtype=np.int64)
@@ -102,12 +102,12 @@ class Iid(Scheme):
 
 @dataclass(frozen=True, slots=True)
 class Labels(Scheme):
-    """A few labels a client, as many images of each: on a ring of labels, or in fixed groups such as (0,1), (2,3)."""
+    """A few labels per client, as many images of each: on a ring of labels, or in fixed groups such as (0,1), (2,3)."""
 
     k: int = 2
-    """Labels a client."""
+    """Labels per client; fewer make clients more different."""
     samples: int | None = None
-    """Training images a client, split evenly over its labels; None: all there are, dealt evenly."""
+    """Training images per client, split evenly over its labels; none: all there are, dealt evenly."""
     pairs: Literal["ring", "fixed"] = "ring"
     """Client i's labels: i, i + 1, ... (mod classes), or the group i mod (classes / k) of k neighbours."""
     shares: ClassVar[bool] = True
@@ -149,7 +149,7 @@ class Labels(Scheme):
         if short.any():
             which = label[short.argmax()]
             raise ConfigError(
-                f"samples={self.samples} asks for {share[short.argmax()]} images of label {values[which]} a client, "
+                f"samples={self.samples} asks for {share[short.argmax()]} images of label {values[which]} per client, "
                 f"but only {supply[which]} are there; lower samples or raise k"
             )
         before = np.concatenate([[0], np.cumsum(share)])
@@ -162,10 +162,10 @@ class Labels(Scheme):
 
 @dataclass(frozen=True, slots=True)
 class Shards(Scheme):
-    """Images sorted by label and cut into shards of equal size, a few shards a client."""
+    """Images sorted by label and cut into shards of equal size, a few shards per client."""
 
     shards: int = 2
-    """Shards a client."""
+    """Shards per client; fewer make clients more different."""
     reference: ClassVar[str] = "McMahan et al., AISTATS 2017, arXiv 1602.05629"
 
     def _check(self) -> None:
@@ -186,11 +186,12 @@ class Shards(Scheme):
 
 @dataclass(frozen=True, slots=True)
 class DirichletShares(Scheme):
-    """Each label's images in shares drawn from Dirichlet(alpha): small alpha, few clients a label and unequal sizes."""
+    """Each label's images in shares drawn from Dirichlet(alpha): a small alpha gives few clients per label."""
 
     alpha: float = 0.5
+    """Concentration of the shares; lower makes clients more different in labels and sizes."""
     min_samples: int = 1
-    """Drawn again, up to 100 times, until every client has so many images."""
+    """Fewest images per client; shares are drawn again, up to 100 times, until everybody has them."""
     reference: ClassVar[str] = "Yurochkin et al., ICML 2019, arXiv 1905.12022; Li et al., ICDE 2022, arXiv 2102.02079"
 
     def _check(self) -> None:
@@ -227,8 +228,9 @@ class Quantity(Scheme):
     """Alike but for how much they hold: sizes follow a log-normal or a power law."""
 
     law: Literal["lognormal", "power"] = "lognormal"
+    """Law of the sizes: log-normal, or a power of a client's rank."""
     skew: float = 1.0
-    """The log-normal's sigma, or the power a in rank^-a; 0: all alike."""
+    """The log-normal's sigma, or the power a in rank^-a; 0 is all alike, higher is more unequal."""
 
     def _check(self) -> None:
         if self.law not in {"lognormal", "power"}:
@@ -263,7 +265,7 @@ class Groups(Scheme):
     ) -> tuple[Ids, Ids]:
         if groups is None or groups.shape != labels.shape:
             found = "none is there" if groups is None else f"it has shape {groups.shape} for {len(labels)} images"
-            raise ConfigError(f"partition groups needs a group an image, but {found}; add groups_train to the .npz")
+            raise ConfigError(f"partition groups needs one group per image, but {found}; add groups_train to the .npz")
         _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         if len(sizes) < num_clients:
             raise ConfigError(

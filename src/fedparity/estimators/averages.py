@@ -48,7 +48,9 @@ class RunningMean:
     """The share of rounds online, with a Beta(a, b) prior; a = b = 0 is the paper's Algorithm 1."""
 
     a: float = 1.0
+    """Prior rounds online, as if seen before round 0; higher starts out more available and learns more slowly."""
     b: float = 1.0
+    """Prior rounds offline, as if seen before round 0; higher starts out rarer and learns more slowly."""
 
     def __post_init__(self) -> None:
         not_negative("a", self.a)
@@ -85,9 +87,11 @@ class SlidingWindow:
     """The share of the last `window` rounds online, with a Beta(a, b) prior."""
 
     window: int = 50
+    """Rounds looked back over; fewer follow changes faster, more are steadier."""
     a: float = 1.0
-    """Above 0: a client that was not there for a whole window may still come back."""
+    """Prior rounds online; above 0, so that a client away for a whole window may still come back."""
     b: float = 1.0
+    """Prior rounds offline; higher takes everybody for rarer."""
 
     def __post_init__(self) -> None:
         at_least("window", self.window, 1)
@@ -128,9 +132,10 @@ class Fading:
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """A share of rounds online in which old rounds fade by a factor 1 - rate a round."""
+    """A share of rounds online in which old rounds fade by a factor 1 - rate per round."""
 
     rate: float = 0.05
+    """Weight of the newest round; higher follows changes faster and forgets faster."""
 
     def __post_init__(self) -> None:
         between("rate", self.rate, 1e-6, 1)
@@ -168,8 +173,11 @@ class BetaPosterior:
     """A quantile of the posterior of the rate under a Beta(a, b) prior: low ones are cautious."""
 
     a: float = 1.0
+    """Prior rounds online, as if seen before round 0; higher starts out more available and learns more slowly."""
     b: float = 1.0
+    """Prior rounds offline, as if seen before round 0; higher starts out rarer and learns more slowly."""
     quantile: float = 0.5
+    """Quantile of the posterior that is the estimate; lower takes clients seldom seen for rarer."""
 
     def __post_init__(self) -> None:
         positive("a", self.a)

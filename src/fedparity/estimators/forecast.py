@@ -3,15 +3,14 @@
     expected at t + h:   b + nu^h (1 - b)          b = rate_k (rhythm(t + h) + own_k(t + h)) / 2
 
 * `rate_k` is the client's share of rounds online, shrunk towards the population: a Beta prior fitted to the moments of
-all
-  counts so far, the number of rounds discounted for their correlation, (1 - nu) / (1 + nu).
+  all counts so far, the number of rounds discounted for their correlation, (1 - nu) / (1 + nu).
 * `rhythm` is the population's day, in `bins` parts of a period of `period` rounds, relative to its mean; `own_k` is the
   client's own, each part shrunk towards the population's by `shrink` visits. A population without a rhythm learns a
   flat one.
 * `nu` is how long a state lasts: the excess of "online again in the next round" over the rate, over all clients.
 
-A client costs 8 + 2 `bins` bytes: two counts of 4 bytes (rounds online, last seen) and one of 2 bytes a part of the
-day. `Oracle` knows the trace: the best that any forecast could do, to compare with.
+A client costs 8 + 2 `bins` bytes: two counts of 4 bytes (rounds online, last seen) and one of 2 bytes per part of
+the day. `Oracle` knows the trace: the best that any forecast could do, to compare with.
 """
 
 from __future__ import annotations
@@ -57,11 +56,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Shrunk rate x day rhythm x last state, learned online in 24 bytes a client."""
+    """Shrunk rate x day rhythm x last state, learned online in 24 bytes per client."""
 
     period: int = 48
+    """Length of a day, in rounds: 48 rounds of half an hour."""
     bins: int = 8
+    """Parts of the day told apart; more are finer, take longer to learn and cost 2 bytes per client each."""
     shrink: float = 8.0
+    """Visits that the population's rhythm counts for in a client's own; higher learns clients' own more slowly."""
 
     def __post_init__(self) -> None:
         at_least("period", self.period, 1)
@@ -93,9 +95,11 @@ class Forecast:
         if now > 1:
             # Everybody online in the last round had a chance to be online again, at its rate by then.
             state.again += float(np.count_nonzero(state.last[available] == now - 1))
+        # (c + 1)^2 - c^2 = 2 c + 1: the sum of squares is kept up without looking at those that are away.
         state.squares += float(2 * seen.sum() + len(available))
         state.online[available] += 1
         state.last[available] = now
+        # Two bytes per part of the day: a count that is full stays full.
         column = state.day[available, part]
         state.day[available, part] = column + (column < FULL)
         state.visits[part] += len(available)
@@ -110,17 +114,20 @@ class Forecast:
         """How much of "here now" is left after one round, beyond the rate."""
         if state.chances <= state.expected or state.rounds < 3:
             return 0.0
+        # Of a chain P(on | on) = rate + nu (1 - rate): summed over clients and rounds, this is solved for nu.
         return float(np.clip((state.again - state.expected) / (state.chances - state.expected), 0.0, 0.99))
 
     def _rate(self, state: Memory, clients: Ids) -> FloatArray:
         """Shares of rounds online, shrunk towards the population."""
         n, t = len(state.online), state.rounds
         nu = self._persistence(state)
+        # Rounds that resemble their neighbours say less: t of them are worth this many independent ones.
         seen = max(1.0, t * (1 - nu) / (1 + nu))
         mean = float(np.clip(state.visits.sum() / (n * t), 1e-6, 1 - 1e-6))
         spread = state.squares / (n * t * t) - mean * mean
         # Var(count / t) = mean (1 - mean) (rho + (1 - rho) / seen) for a Beta-binomial with correlation rho.
         rho = (spread / (mean * (1 - mean)) - 1 / seen) / max(1 - 1 / seen, 1e-9)
+        # rho = 1 / (a + b + 1), so this is a + b: how many rounds the population's mean counts for.
         prior = 1 / float(np.clip(rho, 0.01, 0.99)) - 1
         return np.asarray((prior * mean + state.online[clients] * (seen / t)) / (prior + seen), dtype=np.float64)
 
@@ -134,6 +141,7 @@ class Forecast:
         """In how many of the next `rounds_left` rounds each of `clients`, online now, is expected online."""
         if not rounds_left or not state.rounds:
             return self.estimate(state, clients) * rounds_left
+        # How many of the rounds ahead fall into each part of the day; beyond one day, all days are taken to be alike.
         ahead = np.arange(state.rounds, state.rounds + min(rounds_left, self.period))
         parts = np.bincount(ahead % self.period * self.bins // self.period, minlength=self.bins).astype(np.float64)
         if rounds_left > self.period:
@@ -149,6 +157,7 @@ class Forecast:
         usually = parts * usual
         # einsum rather than BLAS: the same bits with any number of threads.
         base = rate * 0.5 * (usually.sum() + np.einsum("kb,b->k", own, usually.astype(np.float32)))
+        # "Here now" fades by nu per round: nu + nu^2 + ... of the rounds it would otherwise have been away.
         nu = self._persistence(state)
         lasting = nu * (1 - nu**rounds_left) / (1 - nu)
         return np.asarray(np.minimum(base + lasting * (1 - rate), rounds_left), dtype=np.float64)

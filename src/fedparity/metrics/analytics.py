@@ -56,10 +56,10 @@ class FairnessAnalytics:
 def fairness_analytics(
     accuracy: ArrayLike, received: ArrayLike, contribution: ArrayLike, eod: ArrayLike, *, reading: Reading = "paper"
 ) -> FairnessAnalytics:
-    """All measures; one entry a client, `eod` a row a client and a column a sensitive label (`label_eod`)."""
+    """All measures; one entry per client, `eod` one row per client and one column per sensitive label (`label_eod`)."""
     s = as_vector(contribution, "contribution")
     if len(np.asarray(eod)) != len(s):
-        raise ConfigError(f"eod has {len(np.asarray(eod))} rows but contribution {len(s)} clients; give a row a client")
+        raise ConfigError(f"eod has {len(np.asarray(eod))} rows but contribution {len(s)} clients; give one per client")
     return FairnessAnalytics(
         individual=individual_fairness(accuracy, s, reading=reading),
         group=group_fairness(eod, reading=reading),
@@ -82,12 +82,12 @@ def incentive_fairness(received: ArrayLike, contribution: ArrayLike, *, reading:
 
 
 def group_fairness(eod: ArrayLike, *, reading: Reading = "paper") -> float:
-    """f_g of a row a client and a column a sensitive label; NaN entries are left out; as coded they make it NaN."""
+    """f_g of one row per client and one column per sensitive label; NaN is left out (as coded, f_g is NaN)."""
     _check(reading)
     e = np.asarray(eod, dtype=np.float64)
     if e.ndim != 2 or (np.abs(e) > 1).any():
         raise ConfigError(
-            "eod must have a row a client, a column a label and entries in [-1, 1] (or NaN: no such data)"
+            "eod must have one row per client, one column per label and entries in [-1, 1] (or NaN: no such data)"
         )
     if not e.size:
         return NAN
@@ -100,7 +100,7 @@ def group_fairness(eod: ArrayLike, *, reading: Reading = "paper") -> float:
 def label_eod(
     labels: ArrayLike, predicted: ArrayLike, sensitive: ArrayLike, *, reading: Reading = "paper"
 ) -> FloatArray:
-    """e_ka of one client, an entry a sensitive label; NaN where a rate has no samples."""
+    """e_ka of one client, one entry per sensitive label; NaN where a rate has no samples."""
     _check(reading)
     y, guess = np.asarray(labels), np.asarray(predicted)
     if y.shape != guess.shape or y.ndim != 1:

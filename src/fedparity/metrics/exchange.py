@@ -1,16 +1,17 @@
 """The best schedule in hindsight for a separable convex cost, exactly.
 
-A schedule fills min(m, online) slots of every round; S_k is how often client k is in it. The reachable count vectors
-are the integer bases of a polymatroid, so a schedule minimises sum_k f_k(S_k), f_k convex, if and only if no *exchange
-path* lowers it: client i gives a slot of round t to k, who gives one of another round to ..., to j, with
+A schedule fills min(m, online) slots of every round; S_k is how often client k is in it. An *exchange path* hands slots
+on: client i gives its slot of round t to k, who is online then but not chosen; k gives one of another round to the
+next; the last, j, keeps what it gets. Every round stays as full as it was, S_i falls by one, S_j rises by one, and
+nobody in between changes. The path pays if
 
     f_i(S_i) - f_i(S_i - 1)  >  f_j(S_j + 1) - f_j(S_j).
 
-Three steps, each exact about what it changes: a greedy pass with the future known; sweeps that re-choose one round at a
-time given all others (ties by lot, which walks along plateaus); then a search for exchange paths, clients in order of
-what they could give up, that ends only when there is none. A set of clients and rounds from which no path leads
-anywhere better stays closed for good, so the last search costs one visit of every client and round. f_k(S) = a_k S^2 -
-b_k S covers all the costs that are needed.
+The reachable count vectors are the integer bases of a polymatroid, on which a sum of convex f_k has no local optimum
+but the global one: if no path pays, no schedule is better. Three steps, each exact about what it changes: a greedy pass
+with the future known; sweeps that re-choose one round at a time given all others (ties by lot, which walks along
+plateaus); then a search for paths that pay, which ends only when there is none. The first two leave it little to do.
+f_k(S) = a_k S^2 - b_k S covers all the costs that are needed.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Exchange:
         """Greedy pass, sweeps while they help, then exchange paths until there is none."""
         self._greedy()
         best, idle = self.cost.total(self.counts), 0
+        # A sweep that leaves the cost as it was may have moved along a plateau, so two in a row must be idle.
         while idle < 2:
             self._sweep()
             now = self.cost.total(self.counts)
@@ -77,6 +79,7 @@ class Exchange:
     def _pick(self, ids: NDArray[np.int32], keys: FloatArray, slots: int) -> NDArray[np.int32]:
         if slots == len(ids):
             return ids
+        # The jitter only decides among keys that count as equal.
         jitter = self._rng.random(len(ids)) * (TIE * self._scale)
         return ids[np.argpartition(keys + jitter, slots - 1)[:slots]] if slots else ids[:0]
 
@@ -86,6 +89,7 @@ class Exchange:
             left[ids] += 1
         for ids, slots in zip(self.online, self.slots, strict=True):
             left[ids] -= 1
+            # Where each would end up if it got its even share of the rounds it still has.
             outlook = self.counts[ids] + slots / max(1, len(ids)) * left[ids]
             picked = self._pick(ids, self.cost.rise(outlook, ids), slots)
             self.counts[picked] += 1
@@ -100,6 +104,8 @@ class Exchange:
                 self.counts[self.chosen[t]] += 1
 
     def _exhaust(self) -> None:
+        # Givers come in order of what their last slot costs, the dearest first. A search in vain from one of them shows
+        # that nobody it reached would take a slot for less, so later givers, who save less, need not look there either.
         search = _Search(self)
         everyone = np.flatnonzero(self.counts)
         heap = list(
@@ -111,6 +117,7 @@ class Exchange:
             if search.closed[giver] or not self.counts[giver]:
                 continue
             now = -float(self.cost.rise(self.counts[[giver]] - 1, np.array([giver]))[0])
+            # Its last slot costs less than when it was queued, since it has given one: back to its place.
             if now > fall + TIE * self._scale:
                 heapq.heappush(heap, (now, giver))
                 continue
@@ -124,15 +131,22 @@ class Exchange:
 
 
 class _Search:
-    """Who can be reached from a giver along exchange paths; what was searched in vain is never searched again."""
+    """Who can be reached from a giver along exchange paths; what was searched in vain is never searched again.
+
+    No path leads out of a set that was searched in vain, and later paths that pay do not lead in, so its slots and
+    counts are final. All searches in vain together therefore visit every client, and every pair of a round and a client
+    online in it, once.
+    """
 
     def __init__(self, problem: Exchange) -> None:
         self.p = problem
         num_clients, num_rounds = len(problem.counts), len(problem.online)
         self.closed = np.zeros(num_clients, dtype=np.bool_)
+        # Where all that are online are chosen, there is nobody to hand a slot to.
         self.closed_rounds = np.array([s == len(i) for s, i in zip(problem.slots, problem.online, strict=True)])
         self._via_round = np.full(num_clients, -1, dtype=np.int64)
         self._via_client = np.full(num_rounds, -1, dtype=np.int64)
+        # The rounds of each client, concatenated; exchanges change those of a few, which `_changed` holds instead.
         sizes = [len(c) for c in problem.chosen]
         clients = np.concatenate(problem.chosen) if problem.chosen else np.empty(0, np.int32)
         order = np.argsort(clients, kind="stable")
@@ -153,6 +167,7 @@ class _Search:
         self.closed[giver] = True
         new_clients, new_rounds, queue = [np.array([giver])], [], [giver]
         at = 0
+        # Breadth first, so that the path found is a shortest one and touches few rounds.
         while at < len(queue) and not self.closed_rounds.all():
             client = queue[at]
             at += 1
@@ -170,6 +185,7 @@ class _Search:
                     rise = self.p.cost.rise(self.p.counts[fresh], fresh)
                     best = int(rise.argmin())
                     if rise[best] < below:
+                        # A path that pays: what was visited on the way is open again, since counts will change.
                         self.closed[np.concatenate(new_clients)] = False
                         self.closed_rounds[new_rounds] = False
                         return int(fresh[best])
@@ -184,7 +200,7 @@ class _Search:
         return fresh
 
     def exchange(self, giver: int, taker: int) -> None:
-        """Hand slots along the path just found."""
+        """Hand slots along the path just found, from its end: each takes the slot of the one it was reached from."""
         client = taker
         while client != giver:
             t = int(self._via_round[client])

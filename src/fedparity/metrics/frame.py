@@ -1,4 +1,4 @@
-"""One value a client, and what is asked of it: over all clients, or group by group.
+"""One value per client, and what is asked of it: over all clients, or group by group.
 
 What is measured (`values`), over whom (`groups`) and how it is summed up (the methods) are kept apart, as in
 fairlearn's MetricFrame: `ClientFrame(accuracy, groups=device).by_group()["phone"].worst(0.1)`.
@@ -19,7 +19,7 @@ from fedparity.metrics import inequality
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class ClientFrame:
-    """Values of some clients; `groups` and `names` have an entry a client, or are None."""
+    """Values of some clients; `groups` and `names` have one entry per client, or are None."""
 
     values: FloatArray
     groups: tuple[Hashable, ...] | None
@@ -67,9 +67,9 @@ class ClientFrame:
         return inequality.worst(self.values, share)
 
     def by_group(self) -> dict[Hashable, ClientFrame]:
-        """A frame a group, in the order in which the groups first appear."""
+        """One frame per group, in the order in which the groups first appear."""
         if self.groups is None:
-            raise ConfigError("this frame has no groups; give one a client: ClientFrame(values, groups=...)")
+            raise ConfigError("this frame has no groups; give one per client: ClientFrame(values, groups=...)")
         members: dict[Hashable, list[int]] = {}
         for client, group in enumerate(self.groups):
             members.setdefault(group, []).append(client)
@@ -106,5 +106,5 @@ def _column(name: str, given: Iterable[Hashable] | None, clients: int) -> tuple[
         return None
     column = tuple(given.tolist() if isinstance(given, np.ndarray) else given)
     if len(column) != clients:
-        raise ConfigError(f"{name} has {len(column)} entries for {clients} clients; give one a client")
+        raise ConfigError(f"{name} has {len(column)} entries for {clients} clients; give one per client")
     return column

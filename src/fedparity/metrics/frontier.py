@@ -1,8 +1,11 @@
 """The physical limit: what no scheduler that fills its slots could have beaten, given who was there.
 
 Among all schedules that fill min(m, online) slots every round, one sorted count profile is majorised by all others (the
-lexicographically optimal base of a polymatroid). It minimises Gini, CV, the l1 selection gap, max - min and the number
-never served *together*, and maximises Jain. It is a limit in hindsight, for counts, not for utilities.
+lexicographically optimal base of a polymatroid): whatever number of clients one looks at, those served least have in
+total at least as much as under any other schedule. So it minimises Gini, CV, the l1 selection gap, max - min and the
+number never served *together*, and maximises Jain: one limit serves for all of these measures. The least sum of S_k^2
+finds it, since its minimiser is majorised by every other (`exchange`). It is a limit in hindsight, for counts, not for
+utilities.
 
 A scheduler that used only M slots is compared at its own total: empty slots can go below the full limit. The
 least-majorised profile at total M is the full one cut down from the top, since F(c) = sum_k min(S_k, c) slots can be
@@ -100,6 +103,8 @@ def weighted_frontier(trace: Trace, cohort: int, weights: FloatArray, objective:
         problem = Exchange(trace, cohort, Cost(1 / known, np.zeros(len(known))))
         problem.solve()
         return _frontier(problem)
+    # For a given mu the sum of squares is a separable convex cost. With mu = sum x^2 / sum x of the last x = S / w, the
+    # next CV cannot be higher; but more than one mu may lead back to itself, hence several first guesses.
     some = trace.counts() > 0
     best, lowest = None, np.inf
     slots = int(np.minimum(trace.sizes(), cohort).sum())
@@ -122,7 +127,7 @@ def weighted_frontier(trace: Trace, cohort: int, weights: FloatArray, objective:
 
 def _weights(trace: Trace, weights: FloatArray) -> FloatArray:
     if len(weights) != trace.num_clients:
-        raise ConfigError(f"{len(weights)} weights for {trace.num_clients} clients; give one a client")
+        raise ConfigError(f"{len(weights)} weights for {trace.num_clients} clients; give one per client")
     if not (np.isfinite(weights).all() and (weights[trace.counts() > 0] > 0).all()):
         raise ConfigError("weights must be finite, and above 0 for every client that is ever online")
     return np.where(weights > 0, weights, 1.0)
@@ -146,6 +151,7 @@ def fractional_frontier(
     known = _weights(trace, weights)
     online = [trace.online(t) for t in range(trace.num_rounds)]
     slots = [min(cohort, len(ids)) for ids in online]
+    # Everybody online has an equal part of a round at first; then one round at a time is made best given the others.
     parts = [np.full(len(ids), s / max(1, len(ids))) for ids, s in zip(online, slots, strict=True)]
     shares = np.zeros(trace.num_clients)
     for ids, part in zip(online, parts, strict=True):
@@ -165,6 +171,7 @@ def fractional_frontier(
 
 def _level(others: FloatArray, weights: FloatArray, slots: int) -> FloatArray:
     """The x = clip(theta w - others, 0, 1) that sums to `slots`: a piecewise linear sum in theta is solved for it."""
+    # Client k begins to fill at theta = others / w, is full at (others + 1) / w, and grows at rate w in between.
     knots = np.concatenate([others / weights, (others + 1) / weights])
     slopes = np.concatenate([weights, -weights])
     order = np.argsort(knots)
@@ -177,6 +184,7 @@ def _level(others: FloatArray, weights: FloatArray, slots: int) -> FloatArray:
 
 
 def _duality_gap(shares: FloatArray, weights: FloatArray, online: list[Ids], slots: list[int]) -> float:
+    # Frank-Wolfe's bound: by convexity nothing lies further below than if the slopes stayed as they are everywhere.
     slope = 2 * shares / weights
     value = float((shares**2 / weights).sum())
     if value == 0:

@@ -1,4 +1,4 @@
-"""How unevenly something is spread over clients: plain functions of one vector, one entry a client.
+"""How unevenly something is spread over clients: plain functions of one vector, one entry per client.
 
     Jain    J = (sum x)^2 / (n sum x^2) = 1 / (1 + CV^2)       CV = std / (|mean| + eps), population std
     Gini    G = sum_i sum_j |x_i - x_j| / (2 n sum x)          Hoover H = sum |x_i - mean| / (2 |sum x|) <= G
@@ -28,10 +28,10 @@ NAN = float("nan")
 
 
 def as_vector(x: ArrayLike, name: str = "x", *, negative: bool = True) -> FloatArray:
-    """`x` as float64 with one entry a client; refuses NaN, infinity and, unless `negative`, numbers below 0."""
+    """`x` as float64 with one entry per client; refuses NaN, infinity and, unless `negative`, numbers below 0."""
     values = np.asarray(x, dtype=np.float64)
     if values.ndim != 1:
-        raise ConfigError(f"{name} has {values.ndim} dimensions; give a flat vector with one entry a client")
+        raise ConfigError(f"{name} has {values.ndim} dimensions; give a flat vector with one entry per client")
     bad = ~np.isfinite(values) if negative else ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         at = int(np.argmax(bad))

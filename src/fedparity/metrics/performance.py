@@ -1,4 +1,4 @@
-"""One value a client, summed up as the fair-FL literature prints it.
+"""One value per client, summed up as the fair-FL literature prints it.
 
 FederatedScope (`Results_fairness`): std, bottom and top decile, min, max, mean of the lowest and highest tenth,
 
@@ -25,7 +25,7 @@ from fedparity.metrics.inequality import NAN, as_vector
 
 @dataclass(frozen=True, slots=True)
 class PerformanceSummary:
-    """How one value a client is spread; NaN everywhere without clients."""
+    """How one value per client is spread; NaN everywhere without clients."""
 
     clients: int
     mean: float
@@ -52,7 +52,7 @@ class PerformanceSummary:
 
 
 def summarise_performance(values: ArrayLike) -> PerformanceSummary:
-    """Every number above of one value a client, accuracies as shares of 1."""
+    """Every number above of one value per client, accuracies as shares of 1."""
     x = np.sort(as_vector(values, "values"))
     n = len(x)
     return PerformanceSummary(

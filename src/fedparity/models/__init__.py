@@ -1,4 +1,4 @@
-"""What is trained: one file a family, one line each in `MODELS`. Importing this package does not import torch.
+"""What is trained: one file per family, one line each in `MODELS`. Importing this package does not import torch.
 
 `MODELS.build("resnet18:norm=batch").build((3, 32, 32), 10)` is a module for float images of shape (batch, 3, 32, 32),
 channels first. Images are kept as bytes: put a `normalise.Normalise` in front. Every module is a `chain.Chain`, so a

@@ -2,7 +2,7 @@
 
 Inverted residual blocks: 1 x 1 convolution to six times the channels, depthwise 3 x 3 or 5 x 5, 1 x 1 back, and x is
 added where shapes allow. Lite means: no squeeze-and-excite, ReLU6 for swish, and stem and head keep their sizes.
-4,652,008 parameters with 1,000 classes; 1,280 features an image before the last layer.
+4,652,008 parameters with 1,000 classes; 1,280 features per image before the last layer.
 
 Written for this package. With the published weights it gives the same bits as `efficientnet_lite_pytorch` 0.1.0 at 96,
 128 and 224 pixels (compared once, under torch 2.13; that package is not needed). Padding is TensorFlow's SAME, as
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedparity.models.inverted import EfficientNet
 
 FEATURES = 1280
-"""Numbers an image, before the last layer."""
+"""Numbers per image, before the last layer."""
 
 
 @dataclass(frozen=True, slots=True)

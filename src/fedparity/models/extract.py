@@ -1,4 +1,4 @@
-"""Frozen features: images as bytes in, 1,280 numbers an image out.
+"""Frozen features: images as bytes in, 1,280 numbers per image out.
 
 Images are normalised as the network was trained, (x - 127) / 128, and enlarged to `size` pixels by bilinear
 interpolation. Torch works in batches of 16 on one thread, and several batches at a time: measured here, that is faster
@@ -64,7 +64,7 @@ class Extractor:
         self.workers = workers or _processors()
 
     def __call__(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Features, a row an image."""
+        """Features, one row per image."""
         if (
             images.dtype != np.uint8
             or images.ndim not in {3, 4}

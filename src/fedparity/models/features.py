@@ -28,9 +28,10 @@ class Features(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EfficientNetLite0Features:
-    """1,280 numbers an image from EfficientNet-Lite0, trained on ImageNet; images are enlarged to `size` pixels."""
+    """1,280 numbers per image from EfficientNet-Lite0, trained on ImageNet; images are enlarged to `size` pixels."""
 
     size: int = 96
+    """Pixels to which an image's sides are enlarged; more give better features at a cost of size^2."""
     weights: ClassVar[str] = "efficientnet_lite0"
     reference: ClassVar[str] = "Tan and Le, EfficientNet, ICML 2019; EfficientNet-Lite, 2020"
 

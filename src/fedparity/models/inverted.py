@@ -22,7 +22,7 @@ class EfficientNet(Chain):
     """A chain that can give what its last layer sees."""
 
     def features(self, x: Tensor) -> Tensor:
-        """1,280 numbers an image."""
+        """1,280 numbers per image."""
         result: Tensor = prefix_of(self, ["fc"])[0](x)
         return result
 

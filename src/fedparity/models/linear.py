@@ -37,7 +37,7 @@ class MLP:
     """A perceptron: linear layers on the pixels, with ReLU between them."""
 
     hidden: tuple[int, ...] = (200, 200)
-    """Sizes of the hidden layers."""
+    """Sizes of the hidden layers; larger or more of them fit more and cost more."""
     reference: ClassVar[str] = "McMahan et al., Communication-Efficient Learning of Deep Networks, AISTATS 2017"
 
     def __post_init__(self) -> None:

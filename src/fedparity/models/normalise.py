@@ -1,6 +1,6 @@
 """Pixels as bytes in, numbers around 0 out: the first stage of a module whose images are kept as they came.
 
-(x / peak - mean) / std,    mean and std of pixels in [0, 1]: one for all, or one a channel
+(x / peak - mean) / std,    mean and std of pixels in [0, 1]: one for all, or one per channel
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Normalise(nn.Module):
     shift: Tensor
 
     def __init__(self, mean: float | Sequence[float], std: float | Sequence[float], peak: float = 255) -> None:
-        """`peak` is the value of a full pixel; a mean and std a channel need images (batch, channels, ...)."""
+        """`peak` is the value of a full pixel; a mean and std per channel need images (batch, channels, ...)."""
         super().__init__()
         checks.positive("peak", peak)
         means, stds = _numbers(mean), _numbers(std)

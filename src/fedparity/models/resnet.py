@@ -26,7 +26,9 @@ class ResNet18:
     """Residual network of 18 layers, with group norm and a stem for small images unless told otherwise."""
 
     norm: Literal["group", "batch"] = "group"
+    """group: independent of a client's batch; batch: batch norm, whose running means clients share."""
     stem: Literal["cifar", "imagenet"] = "cifar"
+    """First layer: cifar for images of about 32 x 32 pixels; imagenet (7 x 7, stride 2, pooling) for larger ones."""
     reference: ClassVar[str] = HE
 
     def build(self, shape: tuple[int, ...], classes: int) -> Chain:
@@ -42,7 +44,9 @@ class ResNet34:
     """Residual network of 34 layers, with group norm and a stem for small images unless told otherwise."""
 
     norm: Literal["group", "batch"] = "group"
+    """group: independent of a client's batch; batch: batch norm, whose running means clients share."""
     stem: Literal["cifar", "imagenet"] = "cifar"
+    """First layer: cifar for images of about 32 x 32 pixels; imagenet (7 x 7, stride 2, pooling) for larger ones."""
     reference: ClassVar[str] = HE
 
     def build(self, shape: tuple[int, ...], classes: int) -> Chain:

@@ -1,4 +1,4 @@
-"""Who is asked: one file a policy, one line each in `SCHEDULERS`."""
+"""Who is asked: one file per policy, one line each in `SCHEDULERS`."""
 
 from functools import partial
 from typing import Any

@@ -27,6 +27,7 @@ class Deficit:
     """The largest difference between what was due and what was given comes first."""
 
     due: Literal["share", "missed", "opportunity"] = "share"
+    """What a client is owed per round: m/N (share), 1 (missed), or m/|A_t| in rounds online (opportunity)."""
     reference: ClassVar[str] = CUP
 
     def init(self, num_clients: int) -> FloatArray:

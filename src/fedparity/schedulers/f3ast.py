@@ -33,6 +33,7 @@ class F3ast:
     """The largest (objective weight / participation rate) first (F3AST)."""
 
     beta: float = 0.001
+    """Weight of the newest round in a client's rate of taking part; higher forgets faster."""
     reference: ClassVar[str] = (
         "Ribero et al., Federated Learning under Intermittent Client Availability and Time-Varying Communication"
         " Constraints, IEEE JSTSP 2023"

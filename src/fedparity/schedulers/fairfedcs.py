@@ -53,12 +53,15 @@ class FairFedCS:
     """Those that helped before or were kept waiting come first (FairFedCS)."""
 
     sigma: float = 0.6
+    """Weight of reputation against the queue of those kept waiting; higher favours clients that helped before."""
     queue: Literal["reputation", "share"] = "reputation"
+    """What a client that waits gains per round: m/N times its reputation, or m/N (share)."""
     offline: Literal["grow", "freeze"] = "grow"
+    """Whether the queue of a client that is offline grows like everybody's, or stays as it is (freeze)."""
     exact: int = 5
-    """Participants up to which Shapley values are exact: 2^exact validations a round."""
+    """Participants up to which Shapley values are exact; costs 2^exact validations per round."""
     orders: int = 20
-    """Random orders beyond that: about that many validations a participant."""
+    """Random orders beyond that; more are more precise and cost as many validations per participant."""
     requires: ClassVar[tuple[str, ...]] = ("validation",)
     reference: ClassVar[str] = "Shi et al., Fairness-Aware Client Selection for Federated Learning, ICME 2023"
 

@@ -82,8 +82,11 @@ class FedGS:
     """Even counts, and among them clients with different labels (FedGS)."""
 
     alpha: float = 0.1
+    """Weight of differing data against even counts; 0 asks those with the fewest selections."""
     epsilon: float = 0.01
+    """Similarity (0 to 1) above which two clients are linked; higher takes more pairs for far apart."""
     sigma: float = 0.1
+    """Scale of squared similarity in the length of a link; higher makes links more equally long."""
     reference: ClassVar[str] = (
         "Wang et al., FedGS: Federated Graph-Based Sampling with Arbitrary Client Availability, AAAI 2023"
     )

@@ -45,6 +45,7 @@ class Wrapper:
     """A scheduler around another, given as text or as an object."""
 
     inner: str | Scheduler[Any] = "uniform"
+    """The scheduler inside: an object, or text whose parameters are separated by `;` instead of commas."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "inner", _built(self.inner))

@@ -25,6 +25,7 @@ class Inverse:
     """Chance proportional to 1/availability among the available (Lemma 2)."""
 
     replace: bool = False
+    """Draw m times independently, so that a client drawn twice costs a slot (Lemma 2); false: m distinct clients."""
     reference: ClassVar[str] = CUP
 
     def init(self, num_clients: int) -> None:

@@ -5,7 +5,7 @@
 
 A share 1 - epsilon of the slots is drawn in proportion to score from those whose score is at least `cutoff` times that
 of the last one that would get a slot; the others go to clients not yet explored. epsilon falls from `exploration` by
-`decay` a round to `least`. Clients asked more than `blacklist` times are out. T is a percentile of known durations,
+`decay` per round to `least`. Clients asked more than `blacklist` times are out. T is a percentile of known durations,
 `threshold` at first, which the pacer raises by `delta` every `window` rounds: when utility falls (pacer=falling, the
 paper) or is flat (pacer=flat, the code, which also lowers it when utility jumps).
 
@@ -56,19 +56,33 @@ class Oort:
     """High loss and high speed first, with a share of slots to explore (Oort)."""
 
     exploration: float = 0.9
+    """Share of slots for clients not yet known, at first; higher gets to know more of them early."""
     decay: float = 0.98
+    """Factor on that share per round; closer to 1 explores for longer."""
     least: float = 0.2
+    """Share of slots at which exploration stops falling; higher goes on exploring more."""
     cutoff: float = 0.95
+    """Score needed for the draw, relative to that of the last slot; lower lets more clients in."""
     clip: float = 0.95
+    """Quantile at which utilities are cut off; lower limits clients of extreme loss more."""
     penalty: float = 2.0
+    """Power of T / duration for clients slower than T; higher avoids slow ones more, 0 ignores speed."""
     blacklist: int | None = 10
+    """Selections after which a client is left out; higher leaves out later; none: never."""
     blacklist_share: float = 0.3
+    """Largest share of all clients that may be left out so; higher allows more."""
     pacer: Pacer = "falling"
+    """When T rises: as utility falls (the paper), or while it is flat (the released code)."""
     window: int = 20
+    """Rounds in each of the two spans that the pacer compares; more make T move more rarely."""
     threshold: float = 10.0
+    """Percentile of known durations at which T starts; higher accepts slower clients."""
     delta: float = 5.0
+    """Percentile points by which the pacer moves T; higher accepts slow clients sooner."""
     normalise: bool = False
+    """Whether utilities are scaled to [0, 1] before uncertainty is added, as in the released code."""
     explore: Literal["lot", "size"] = "lot"
+    """Which unknown clients are tried: any by lot, or by lot with chances that grow with their size."""
     report_fields: ClassVar[tuple[str, ...]] = ("loss_rms",)
     reference: ClassVar[str] = (
         "Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021"
@@ -92,11 +106,13 @@ class Oort:
     def select(self, state: Memory, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, Memory]:
         """Exploit, explore, fill up; epsilon falls."""
         epsilon, ids, count = state.exploration, view.available, view.cohort
+        # It falls in every round, also where everybody can be asked, but never rises to `least` from below.
         state.exploration = max(epsilon * self.decay, min(epsilon, self.least))
         if count >= len(ids):
             return everybody(ids), state
         out, explored = self._blacklisted(view), ~np.isnan(state.utility[ids])
         old, new, spare = ids[explored & ~out], ids[~explored & ~out], ids[out]
+        # Slots that no unknown client is left for are exploited; those that neither can fill go to the blacklisted.
         exploited = self._exploit(state, view, old, max(round(count * (1 - epsilon)), count - len(new)), rng)
         fresh = self._explore(view, new, count - len(exploited), rng)
         rest = spare[successive(np.ones(len(spare)), count - len(exploited) - len(fresh), rng)]
@@ -115,6 +131,7 @@ class Oort:
         if count <= 0:
             return old[:0]
         score = self.scores(state, view, old)
+        # Not simply the best: chance among all that come close keeps a few from being asked in every round.
         last = float(np.partition(score, len(score) - count)[len(score) - count])
         pool = score >= self.cutoff * last
         chosen = successive(score[pool], count, rng)
@@ -142,12 +159,14 @@ class Oort:
         for report in feedback.reports:
             utility = statistical_utility(report.num_samples, report.loss_rms)
             if math.isfinite(utility):
+                # A first report tells one client from others; only those that follow tell how training goes.
                 again += [] if math.isnan(state.utility[report.client]) else [utility]
                 state.utility[report.client] = utility
             if math.isfinite(report.duration) and report.duration > 0:
                 state.duration[report.client] = report.duration
         if again:
             state.history = (*state.history, sum(again) / len(again))
+        # Two whole windows are compared; the later one stays to be compared with the next.
         if len(state.history) >= 2 * self.window:
             earlier, later = state.history[: self.window], state.history[self.window :]
             state.threshold = paced(self.pacer, state.threshold, self.delta, earlier, later)

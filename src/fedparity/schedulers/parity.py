@@ -43,10 +43,15 @@ class Parity:
 
     forecasts: ClassVar[bool] = True
     target: Literal["share", "opportunity", "utility"] | float = "share"
+    """What is made equal: selections (share), selections or utility per round online, or S_k / pi_k^number."""
     ratio: float | None = None
+    """Largest ratio of mean gains that reports can cause; higher trusts reports more; none: no such bound."""
     quota: float | None = None
+    """Most selections per window, as a multiple of the fair share; lower is stricter; none: no quota."""
     window: int = 100
+    """Rounds that the quota looks back over; longer windows allow longer bursts."""
     spare: Literal["empty", "fill"] = "empty"
+    """Slots that only clients at their quota could take: stay empty, or are filled with them after all."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, str):

@@ -31,10 +31,11 @@ class PowerOfChoice:
     """Of a few candidates those that lose most (Power-of-Choice)."""
 
     variant: Literal["pow", "cpow", "rpow"] = "pow"
+    """Loss that ranks: of the current model on all data (pow), on a batch (cpow), or the last known (rpow)."""
     d: int | None = None
-    """Candidates; fewer than the cohort: as many as the cohort; none: three times the cohort."""
+    """Candidates per round, at least the cohort; more are greedier for high loss; none: three times the cohort."""
     batch: int = 64
-    """cpow: samples that a candidate evaluates."""
+    """cpow: samples that a candidate evaluates; more rank more precisely and cost more."""
     reference: ClassVar[str] = (
         "Cho et al., Towards Understanding Biased Client Selection in Federated Learning, AISTATS 2022"
     )

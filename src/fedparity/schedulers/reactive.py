@@ -27,11 +27,15 @@ class Reactive:
     """Inverse availability times (1 + lam x missed rounds) (Theorem 2)."""
 
     missed: Literal["offline", "since_selected", "not_selected"] = "offline"
+    """Rounds that raise a client's weight: those offline, those since its last selection, or those not selected."""
     draw: Literal["sample", "top"] = "top"
+    """Draw with chances proportional to weight (sample), or take the largest weights (top)."""
     lam: float = 0.7
+    """Weight of one missed round; 0 is inverse availability alone, higher favours those that missed more."""
     eps: float = 1e-3
+    """Added to availability before dividing by it; higher favours rare clients less."""
     alpha: tuple[float, ...] = (1.0,)
-    """One number for all clients, or one a client."""
+    """Factor on a client's weight: one number for all clients, or one per client; higher is asked more."""
     reference: ClassVar[str] = CUP
 
     def __post_init__(self) -> None:

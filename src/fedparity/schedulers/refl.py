@@ -24,7 +24,7 @@ class Refl:
 
     forecasts: ClassVar[bool] = True
     window: int = 1
-    """Rounds looked ahead."""
+    """Rounds looked ahead; more of them favour clients that will stay away for long."""
     reference: ClassVar[str] = "Abdelmoniem et al., REFL: Resource-Efficient Federated Learning, EuroSys 2023"
 
     def __post_init__(self) -> None:

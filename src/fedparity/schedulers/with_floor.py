@@ -25,7 +25,9 @@ class WithFloor(Wrapper):
     """Any scheduler, with those below `floor` times the fair share of a window asked first."""
 
     floor: float = 0.5
+    """Part of the fair share below which a client comes first (0 to 1); higher guarantees more."""
     window: int = 100
+    """Rounds that the floor looks back over; longer windows react later."""
 
     def __post_init__(self) -> None:
         Wrapper.__post_init__(self)

@@ -24,7 +24,9 @@ class WithQuota(Wrapper):
     """Any scheduler, with nobody asked for more than `quota` times the fair share of a window."""
 
     quota: float = 1.3
+    """Most selections per window, as a multiple of the fair share; lower is stricter."""
     window: int = 100
+    """Rounds that the quota looks back over; longer windows allow longer bursts."""
 
     def __post_init__(self) -> None:
         Wrapper.__post_init__(self)

@@ -33,11 +33,15 @@ class Adaptive:
     """Steps scaled by the size of earlier updates, coordinate by coordinate (FedAdam, FedYogi)."""
 
     rate: float = 0.01
+    """Server learning rate; higher takes longer steps."""
     b1: float = 0.9
+    """Weight of past updates in the first moment; closer to 1 is smoother."""
     b2: float = 0.99
+    """Weight of past updates in the second moment; closer to 1 adapts more slowly."""
     eps: float = 1e-3
+    """Added to the root of the second moment; higher adapts less from coordinate to coordinate."""
     second: Literal["adam", "yogi"] = "adam"
-    """How the second moment moves: towards an update's square, or by its size."""
+    """How the second moment moves: towards an update's square (adam), or by its size (yogi)."""
     schedule: str = "constant"
     """What the rate is multiplied by in each round: a name of `fedparity list schedules`, its keys as a=1;b=2."""
     reference: ClassVar[str] = "Reddi et al., Adaptive Federated Optimization, ICLR 2021"

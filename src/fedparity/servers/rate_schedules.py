@@ -36,6 +36,7 @@ class Inverse:
     """1 / (1 + t / every): MIFA's with every=1."""
 
     every: float = 1.0
+    """Rounds after which the rate is halved; more decay more slowly."""
 
     def __post_init__(self) -> None:
         checks.positive("every", self.every)
@@ -50,6 +51,7 @@ class InverseRoot:
     """1 / sqrt(1 + t / every): FedAWE's with every=10."""
 
     every: float = 10.0
+    """Rounds after which the rate is divided by sqrt(2); more decay more slowly."""
 
     def __post_init__(self) -> None:
         checks.positive("every", self.every)
@@ -64,7 +66,9 @@ class Step:
     """Times `factor` after every so many rounds."""
 
     every: int = 100
+    """Rounds from one step to the next; more decay more slowly."""
     factor: float = 0.5
+    """What the rate is multiplied by at each step; lower decays faster."""
 
     def __post_init__(self) -> None:
         checks.at_least("every", self.every, 1)
@@ -80,7 +84,9 @@ class Cosine:
     """Half a cosine from 1 down to `floor` over so many rounds."""
 
     every: int = 100
+    """Rounds until the rate reaches its floor; more decay more slowly."""
     floor: float = 0.0
+    """Lowest factor on the rate (0 to 1); higher goes on learning faster at the end."""
 
     def __post_init__(self) -> None:
         checks.at_least("every", self.every, 1)

@@ -21,7 +21,9 @@ class Sgd:
     """w + rate x update, with momentum if wanted."""
 
     rate: float = 1.0
+    """Server learning rate; 1 takes the aggregated update as it is, higher goes further."""
     momentum: float = 0.0
+    """Part of the last step that is kept; closer to 1 moves more smoothly and further."""
     schedule: str = "constant"
     """What the rate is multiplied by in each round: a name of `fedparity list schedules`, its keys as a=1;b=2."""
     reference: ClassVar[str] = "Hsu et al., Measuring the Effects of Non-Identical Data Distribution, 2019"

@@ -33,7 +33,7 @@ class Logistic:
     def synthetic(
         cls, num_clients: int, samples: int = 32, features: int = 8, classes: int = 4, seed: int = 0
     ) -> Logistic:
-        """Gaussian classes, two labels a client: k mod C and k + 1 mod C."""
+        """Gaussian classes, two labels per client: k mod C and k + 1 mod C."""
         rng = stream(seed, "logistic")
         means = rng.normal(scale=1.5, size=(classes, features))
         first = np.arange(num_clients) % classes

@@ -1,7 +1,9 @@
 """Many models at once: each parameter is a stack of theirs, clients first; a stack of one model is everybody's.
 
-A chain of linear layers with ReLU between them has its gradients written out as batched matrix products (`Chain`); any
-other model without buffers goes through `torch.func` (`AnyModel`).
+Small models are slow one by one: a client's matrix products are over before the processor is busy, and calling PyTorch
+costs more than they do. Stacked, one call does the same product for every client of a group. A chain of linear layers
+with ReLU between them has its gradients written out as such batched products (`Chain`); any other model without buffers
+goes through `torch.func` (`AnyModel`).
 """
 
 from __future__ import annotations
@@ -59,6 +61,7 @@ class Chain:
         """What each layer takes, and at the end the logits: clients x features x samples."""
         seen = [x.flatten(2).transpose(1, 2)]
         last = len(stack) // 2 - 1
+        # h = W x + b for all clients in one call. A stack of one model is expanded, not copied: all share its memory.
         for i in range(last + 1):
             weight, bias = stack[2 * i].expand(len(x), -1, -1), stack[2 * i + 1].unsqueeze(2)
             h = torch.baddbmm(bias, weight, seen[-1], alpha=1.0 if i else scale)  # rather than scale what goes in
@@ -70,10 +73,13 @@ class Chain:
         seen = self._taken(stack, x, scale)
         logs = torch.log_softmax(seen.pop(), dim=1)
         loss = logs.gather(1, y).mul_(share).sum((1, 2)).neg_()
+        # The gradient of a cross-entropy in its logits is softmax - one-hot; it is written over the logarithms.
         back = logs.exp_()
         back.scatter_add_(1, y, back.new_full((1, 1, 1), -1.0).expand(y.shape))
         back *= share
         found: Stack = []
+        # From the last layer to the first: dL/dW = back x^T, dL/db = sum of back, and back through W and the ReLU. The
+        # sums come first, since the first layer's product, whose input was not scaled, scales `back` in place.
         for i in reversed(range(len(seen))):
             sums = back.sum(2)
             found[:0] = [torch.bmm(back if i else back.mul_(scale), seen[i].transpose(1, 2)), sums]
@@ -93,6 +99,7 @@ class AnyModel:
         self._run: Any = torch.compile(self._all_clients, dynamic=False) if compiled else self._all_clients
 
     def _named(self, stack: Stack, clients: int) -> dict[str, Tensor]:
+        # vmap needs every parameter to have a client axis of full length; expanding takes no memory.
         return {n: part.expand(clients, *part.shape[1:]) for n, part in zip(self._names, stack, strict=True)}
 
     def _logits(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:

@@ -25,15 +25,21 @@ class Training:
     """What a client does with its data in one round."""
 
     epochs: int = 2
+    """Passes over a client's data per round; more move further from the shared model."""
     batch: int = 16
+    """Samples per step; more make fewer and steadier steps."""
     rate: float = 0.1
+    """Local learning rate; higher takes longer steps."""
     steps: int | None = None
-    """So many mini-batches instead of whole epochs; the data is gone through again when it ends."""
+    """Mini-batches per round instead of whole epochs, going through the data again when it ends; none: epochs."""
     optimiser: Literal["sgd", "adam"] = "sgd"
+    """How a step is taken: sgd, or adam with fresh moments in every round."""
     momentum: float = 0.0
+    """Part of the last step that is kept (sgd); closer to 1 moves more smoothly and further."""
     weight_decay: float = 0.0
+    """Pull of the weights towards 0, as a factor on them in the gradient; higher keeps them smaller."""
     clip: float | None = None
-    """Longest gradient."""
+    """Longest gradient used as it is; lower shortens more steps; none: any length."""
 
     def __post_init__(self) -> None:
         checks.at_least("epochs", self.epochs, 1)

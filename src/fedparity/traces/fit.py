@@ -2,9 +2,9 @@
 
     distance = root mean square of (figure of the phones - figure of the trace) / tolerance
 
-over mean availability, deciles, shares below 5 % and never ready, sessions a day, session lengths, the hours of the day
-and the autocorrelation. The search draws points of the whole box, then moves the best of them by ever smaller random
-steps in a few coordinates; all draws share one seed, so that points differ and not their luck.
+over mean availability, deciles, shares below 5 % and never ready, sessions per day, session lengths, the hours of the
+day and the autocorrelation. The search draws points of the whole box, then moves the best of them by ever smaller
+random steps in a few coordinates; all draws share one seed, so that points differ and not their luck.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ def _check_devices(table: Intervals) -> None:
         if not name or not {"\0", "\r", "\n"}.isdisjoint(name) or not is_encodable(name):
             raise RowError("device", k, f"client {name!r} is not a name; give every device one, on one line")
         if name in seen:
-            raise RowError("device", k, f"client {name!r} is listed twice; keep one line a device")
+            raise RowError("device", k, f"client {name!r} is listed twice; keep one line per device")
         seen.add(name)
     first, last = table.first_seen, table.last_seen
     if (row := _first(~((np.abs(first) <= LONGEST) & (np.abs(last) <= LONGEST)))) is not None:

@@ -2,10 +2,10 @@
 
     # fedparity-trace 1
     # round_seconds=1800.0                       optional: rounds, round_seconds, work_seconds, start
-    client,first_seen_s,last_seen_s              one line a device
+    client,first_seen_s,last_seen_s              one line per device
     phone-a,0.0,86400.0
 
-    client,start_s,end_s                         one line a time online, [start_s, end_s), in any order
+    client,start_s,end_s                         one line per time online, [start_s, end_s), in any order
     phone-a,3600.0,7200.0
 
 UTF-8 CSV after the `#` lines, all times on one clock, packed if the name ends in .gz. A replay puts round r at

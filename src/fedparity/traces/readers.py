@@ -1,4 +1,4 @@
-"""Any trace file, told by its content: our own, FLASH's events, FedScale's pickle, or a table of intervals.
+"""Reads any supported trace file: our own, FLASH's events, FedScale's pickle, a table; its content tells which.
 
     # fedparity-trace 1 ...        our own (`plain`)
     {"0": {"messages": ...         FLASH events (`flash`), under a readiness rule
@@ -121,7 +121,7 @@ def load_trace(
 ) -> Trace:
     """A trace file of any kind as rounds.
 
-    What is not given is taken from its header, else one pass at 1800 s a round. `rule` is for files of events,
+    What is not given is taken from its header, else one pass at 1800 s per round. `rule` is for files of events,
     `devices` for tables of intervals. The server has watched the `watch` rounds before `start`; if that is not given,
     all that fit between the beginning of the file and `start`: 0 if it starts there.
     """

@@ -53,7 +53,7 @@ RULES = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class States:
-    """A device's state after each of its events, a column each."""
+    """A device's state after each of its events, one column per state."""
 
     charging: BoolArray
     wifi: BoolArray

@@ -1,6 +1,6 @@
 """Intervals as a plain table, with a second table that says when each device was seen.
 
-    client,start_s,end_s                 one line a time ready, in any order; also device, device_id or id for client,
+    client,start_s,end_s                 one line per time ready, in any order; also device, device_id or id for client,
     a,3600,7200                          start and end without _s
 
     client,first_seen_s,last_seen_s      also first_s, last_s, first, last, first_seen, last_seen
@@ -43,7 +43,7 @@ def is_table(head: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """A name and two numbers a row, and the line of each; NaN: an empty cell."""
+    """A name and two numbers per row, and the line of each; NaN: an empty cell."""
 
     names: list[str]
     values: NDArray[np.float64]

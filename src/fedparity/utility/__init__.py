@@ -1,4 +1,4 @@
-"""What taking part was worth: one file a rule, one line each in `UTILITIES`; a comparison uses one rule for all."""
+"""What taking part was worth: one file per rule, one line each in `UTILITIES`; a comparison uses one rule for all."""
 
 from typing import Any
 

@@ -33,6 +33,7 @@ class GlobalLossDrop:
     """Drop of the global model's loss on the client's data since its last credit, within [0, bound]."""
 
     bound: float = 10.0
+    """Largest credit per participation, in units of loss; lower limits what one report can claim."""
     needs_evaluation: ClassVar[bool] = True
     report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
 
@@ -58,6 +59,7 @@ class AccuracyGain:
     """Gain of the global model's accuracy on the client's data since its last credit, within [0, bound]."""
 
     bound: float = 1.0
+    """Largest credit per participation, in accuracy (0 to 1); lower limits what one credit can be."""
     needs_evaluation: ClassVar[bool] = True
     report_fields: ClassVar[tuple[str, ...]] = ("accuracy_before",)
 

@@ -21,6 +21,7 @@ class LossDrop:
     """Drop of the loss in local training, within [0, bound]."""
 
     bound: float = 10.0
+    """Largest credit per participation, in units of loss; lower limits what one report can claim."""
     needs_evaluation: ClassVar[bool] = False
     report_fields: ClassVar[tuple[str, ...]] = ("loss_before", "loss_after")
 

@@ -18,6 +18,7 @@ class NoUtility:
     """Taking part is worth nothing: no loss is ever computed for it."""
 
     bound: float = 1.0
+    """Largest credit per participation; without effect, since nothing is credited."""
     needs_evaluation: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

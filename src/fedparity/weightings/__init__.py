@@ -1,4 +1,4 @@
-"""How much each row counts: one file a rule, one line each in `WEIGHTINGS`."""
+"""How much each row counts: one file per rule, one line each in `WEIGHTINGS`."""
 
 from typing import Any
 

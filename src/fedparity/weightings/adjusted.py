@@ -27,11 +27,15 @@ class AvailabilityAdjusted:
     """An update counts 1 / how often its client is online."""
 
     form: Literal["ht", "hajek"] = "hajek"
+    """ht divides by N (unbiased, high variance); hajek by the sum of weights (bounded step, biased)."""
     power: float = 1.0
+    """Power of 1 / availability in a weight; higher favours rare clients more, 0 is the plain mean."""
     clip: float = 100.0
-    """Largest weight before dividing."""
+    """Largest weight before dividing; lower means less variance and more bias."""
     a: float = 1.0
+    """Prior rounds online in the estimate; higher takes everybody for less rare, so weights differ less."""
     b: float = 1.0
+    """Prior rounds offline in the estimate; higher takes everybody for rarer, so weights are larger."""
     reference: ClassVar[str] = CUP
 
     def __post_init__(self) -> None:

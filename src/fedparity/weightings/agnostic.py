@@ -34,7 +34,9 @@ class Agnostic:
     """Mixture weights that move towards whoever loses most (AFL)."""
 
     rate: float = 0.1
+    """Step length of the mixture weights per round; higher moves faster towards the worst-off clients."""
     form: Literal["projected", "exponentiated"] = "projected"
+    """How the weights stay a mixture: projected onto the simplex, or by exponentiated gradient."""
     report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Mohri et al., Agnostic Federated Learning, ICML 2019"
 

@@ -66,9 +66,11 @@ class CaFed:
     """Inverse availability, without the clients whose absence lowers an error bound (CA-Fed)."""
 
     kappa: float = 1.0
+    """Weight of bias against training error; higher leaves fewer clients out."""
     tau: float = 0.0
+    """Least gain in the score for which a client is left out; higher leaves fewer out."""
     smooth: float = 0.0
-    """How much of a client's earlier mean loss stays."""
+    """Weight of a client's earlier losses; closer to 1 forgets more slowly, 0 keeps only the last."""
     report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Rodio et al., Federated Learning under Heterogeneous and Correlated Client Availability"
 

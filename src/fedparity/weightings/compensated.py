@@ -23,6 +23,7 @@ class UtilityCompensated:
     """Updates of clients that have gained less per round online count more, up to 1 + gamma."""
 
     gamma: float = 1.0
+    """Extra weight of a client that has gained nothing so far; 0 is the plain mean."""
 
     def __post_init__(self) -> None:
         checks.between("gamma", self.gamma, 0, 1e6)

@@ -25,8 +25,11 @@ class Core:
     """Weights 1 / (M - loss): the gradient of the product of utilities (CoreFed)."""
 
     bound: float = 5.0
+    """M, the largest loss assumed; higher is closer to FedAvg with its step divided by M."""
     margin: float = 0.01
+    """Least M - loss, as a share of M; higher limits the weight of clients that lose most."""
     normalise: bool = False
+    """Whether weights are divided by their sum, to compare at equal step length; the paper does not."""
     report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Ray Chaudhury et al., Fairness in Federated Learning via Core-Stability, NeurIPS 2022"
 

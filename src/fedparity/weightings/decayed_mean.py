@@ -28,9 +28,13 @@ class DecayedMean:
     """A mean of fresh updates and decayed earlier ones (Lemma 3, Theorem 3)."""
 
     eta0: float = 1.0
+    """Weight of a stale update before decay, a fresh one being 1; higher lets the absent count more."""
     lam: float = 0.5
+    """Decay of that weight per round of age; higher forgets faster, 0 never."""
     form: Literal["mean", "paper"] = "mean"
+    """mean divides by the sum of weights; paper adds stale updates undivided, so that steps grow with absences."""
     by: Literal["equal", "size"] = "equal"
+    """Whether clients count equally or by their number of samples."""
     reference: ClassVar[str] = CUP
 
     def __post_init__(self) -> None:

@@ -35,10 +35,11 @@ class F3ast:
     """An update counts its objective weight over how often its client takes part, learned (F3AST)."""
 
     beta: float = 0.001
+    """Weight of the newest round in a client's rate of taking part; higher forgets faster."""
     code: bool = False
-    """As the released code: divided by the number of participants once more, r starting from p."""
+    """Whether to do as the released code: divide by the number of participants once more, and start r from p."""
     p: tuple[float, ...] | None = None
-    """Objective weights, one a client, summing to 1; none: equal ones."""
+    """Objective weights, one per client, summing to 1; higher counts more; none: equal ones."""
     reference: ClassVar[str] = "Ribero et al., Federated Learning under Intermittent Client Availability, JSTSP 2023"
 
     def __post_init__(self) -> None:
@@ -54,7 +55,7 @@ class F3ast:
         if self.p is None:
             return np.full(num_clients, 1 / num_clients)
         if len(self.p) != num_clients:
-            raise ConfigError(f"p has {len(self.p)} numbers but there are {num_clients} clients; give one a client")
+            raise ConfigError(f"p has {len(self.p)} numbers but there are {num_clients} clients; give one per client")
         return np.array(self.p, dtype=np.float64)
 
     def weigh(self, state: Rates, rows: Rows, ledger: Ledger) -> tuple[FloatArray, Rates]:

@@ -36,6 +36,7 @@ class FedAU:
     """An update counts the mean number of rounds between its client's participations."""
 
     cap: int = 50
+    """Longest interval counted, in rounds; higher means less bias and more variance."""
     reference: ClassVar[str] = (
         "Wang and Ji, A Lightweight Method for Tackling Unknown Participation Statistics, ICLR 2024"
     )

@@ -28,8 +28,9 @@ class FedAwe:
     """An update counts once for every round since its client was last here (FedAWE)."""
 
     rate: float = 1.0
+    """Weight of an update per round since its client was last here; higher moves further after an absence."""
     clip: float | None = None
-    """Longest mean of echoed updates; none: any length."""
+    """Longest mean of echoed updates; lower shortens steps after long absences; none: any length."""
     reference: ClassVar[str] = "Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability"
 
     def __post_init__(self) -> None:

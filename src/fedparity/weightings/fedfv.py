@@ -33,7 +33,9 @@ class FairVector:
     """Updates that pull against each other are projected, those of low loss first (FedFV)."""
 
     alpha: float = 0.1
+    """Share of clients, those of highest loss, that keep their update as it is; higher projects fewer."""
     tau: int = 1
+    """Rounds back to which updates can conflict, given a memory of that age; 0: only those of this round."""
     report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Wang et al., Federated Learning with Fair Averaging, IJCAI 2021"
 

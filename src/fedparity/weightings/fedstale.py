@@ -26,12 +26,15 @@ class FedStale:
     """Remembered updates count beta times as much as FedVARP lets them (FedStale)."""
 
     beta: float = 0.5
+    """Weight of remembered updates; 0 is FedAvg with inverse probabilities, 1 is FedVARP."""
     p: Literal["fedau", "ledger", "plan"] = "fedau"
-    """Where the chance of taking part comes from."""
+    """Source of a client's chance to take part: FedAU's intervals, or ledger and plan as in `ipw`."""
     cap: int = 50
-    """Longest interval that FedAU's estimate counts."""
+    """Longest interval that FedAU's estimate counts, in rounds; higher means less bias and more variance."""
     a: float = 1.0
+    """Prior participations where p is ledger or plan; higher takes everybody for less rare."""
     b: float = 1.0
+    """Prior absences where p is ledger or plan; higher takes everybody for rarer."""
     reference: ClassVar[str] = "Rodio and Neglia, FedStale: Leveraging Stale Client Updates, arXiv 2405.04171"
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ class FedVarp:
     """The mean of all remembered updates, corrected by what is new (FedVARP)."""
 
     empty: Literal["memory", "stay"] = "memory"
-    """What a round in which nobody came does."""
+    """What a round in which nobody came does: step along the memory, or stay."""
     reference: ClassVar[str] = "Jhunjhunwala et al., FedVARP: Tackling the Variance Due to Partial Client Participation"
 
     def init(self, num_clients: int) -> None:

@@ -29,12 +29,15 @@ class InverseProbability:
     """An update counts 1 / how often its client takes part."""
 
     form: Literal["ht", "hajek"] = "hajek"
+    """ht divides by N (unbiased, high variance); hajek by the sum of weights (bounded step, biased)."""
     clip: float = 100.0
-    """Largest weight before dividing."""
+    """Largest weight before dividing; lower means less variance and more bias."""
     a: float = 1.0
+    """Prior participations in the estimate; higher takes everybody for less rare, so weights differ less."""
     b: float = 1.0
+    """Prior absences in the estimate; higher takes everybody for rarer, so weights are larger."""
     p: Source = "ledger"
-    """Where the chance of taking part comes from."""
+    """Source of a client's chance to take part: ledger (how often it did) or plan (the scheduler's probability)."""
     reference: ClassVar[str] = "Horvitz and Thompson, JASA 1952"
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ class MemoryMean:
     """The mean of everybody's latest update, fresh or not (MIFA)."""
 
     over: Literal["all", "seen"] = "all"
-    """Divide by all clients, or by those with an update."""
+    """Divide by all clients, or by those with an update (seen), which makes early steps longer."""
     reference: ClassVar[str] = "Gu et al., Fast Federated Learning in the Presence of Arbitrary Device Unavailability"
 
     def init(self, num_clients: int) -> None:

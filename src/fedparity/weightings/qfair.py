@@ -25,8 +25,9 @@ class QFair:
     """Weights grow with the loss a client received, to the power q (q-FedAvg)."""
 
     q: float = 1.0
+    """Power of the loss in a weight; 0 is FedAvg, higher favours clients that lose more and shortens the step."""
     lipschitz: float | None = None
-    """L; none: 1 / the local learning rate, which a spec knows (10 without one)."""
+    """L; higher shortens the step; none: 1 / the local learning rate, which a spec knows (10 without one)."""
     report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Li et al., Fair Resource Allocation in Federated Learning, ICLR 2020"
 

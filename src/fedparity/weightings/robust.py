@@ -27,7 +27,7 @@ class Clipped:
     """The mean of updates cut to the median length."""
 
     factor: float = 1.0
-    """Longest update in median lengths."""
+    """Longest update kept as it is, in median lengths; lower shortens more of them."""
 
     def __post_init__(self) -> None:
         checks.positive("factor", self.factor)
@@ -49,7 +49,9 @@ class GeometricMedian:
     """The point with the least sum of distances to all updates, as weights (smoothed Weiszfeld)."""
 
     steps: int = 32
+    """Weiszfeld iterations; more come closer to the median."""
     smooth: float = 1e-6
+    """Least distance divided by, relative to the longest update; higher is steadier and less exact."""
     reference: ClassVar[str] = "Pillutla et al., Robust Aggregation for Federated Learning, IEEE TSP 2022"
 
     def __post_init__(self) -> None:
@@ -79,7 +81,7 @@ class Krum:
     """The mean of the updates that have the closest neighbours (multi-Krum)."""
 
     bad: float = 0.2
-    """Share of updates that may be hostile."""
+    """Share of updates that may be hostile; higher leaves out more of them."""
     reference: ClassVar[str] = "Blanchard et al., Machine Learning with Adversaries, NeurIPS 2017"
 
     def __post_init__(self) -> None:

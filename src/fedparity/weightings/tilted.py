@@ -24,6 +24,7 @@ class Tilted:
     """Weights proportional to e^(t x loss) (TERM)."""
 
     t: float = 0.1
+    """Strength of the tilt; 0 is the plain mean, higher favours high losses, negative favours low ones."""
     report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Li et al., Tilted Empirical Risk Minimization, ICLR 2021"
 
