@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedparity.cli.data import Bar, data_app
+from fedparity.cli.console import Bar
+from fedparity.cli.data import data_app
 from fedparity.core.errors import FedparityError
 from fedparity.report.partition import draw_partition
 

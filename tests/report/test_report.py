@@ -13,12 +13,12 @@ import pytest
 from fedparity.core.errors import ConfigError, OutputError
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
-from fedparity.experiment.demo import DEMO
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.results import MethodRun, Results
 from fedparity.experiment.runner import run_spec
 from fedparity.experiment.spec import MethodSpec, Population, Spec, Task, parse
+from fedparity.experiment.starters import read_starter
 from fedparity.metrics import METRICS, frontier
 from fedparity.report import charts, svg, tables, verdict, words
 from fedparity.report.strip import Strip
@@ -319,7 +319,7 @@ def fabricated_run(name, seed, trace, cohort):
 
 
 def test_a_page_of_the_demo_s_size_is_small():
-    text = render(fabricated(100, 200, [m.name for m in parse(DEMO, "demo").methods], 3))
+    text = render(fabricated(100, 200, [m.name for m in parse(read_starter("demo"), "demo").methods], 3))
     assert len(text.encode()) < 600_000
 
 
