@@ -232,7 +232,7 @@ def group(name: str, text: str, *, completion: bool = False) -> typer.Typer:
         cls=Group,
         no_args_is_help=True,
         add_completion=completion,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120, "color": False},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 140, "color": False},
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )

@@ -12,9 +12,9 @@ from fedparity.cli.console import AsJson, console_for, print_json, say
 
 def list_command(
     what: Annotated[
-        str | None, typer.Argument(metavar="[WHAT]", help="A table, or the name of one component or method.")
+        str | None, typer.Argument(metavar="WHAT", help="A table, or the name of one component or method.")
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One entry of that table.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One entry of that table.")] = None,
     *,
     as_json: AsJson = False,
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fedparity.cli.console import AsJson, RunFolder, print_json, say
 
 
@@ -13,6 +15,7 @@ def report_command(run: RunFolder, *, as_json: AsJson = False) -> None:
     from fedparity import report
     from fedparity.experiment.results import REPORT
     from fedparity.experiment.runner import load_results
+    from fedparity.experiment.spec import parse
     from fedparity.store import DamagedError, Disk, Store
     from fedparity.store.manifest import differences
 
@@ -21,9 +24,11 @@ def report_command(run: RunFolder, *, as_json: AsJson = False) -> None:
     if damaged:  # closing the run seals its files as they are, so damage would be hidden
         raise DamagedError(f"{run / damaged[0]}: differs from what was written; see fedparity verify {run}")
     with Store.open(run, create=False) as store:
-        spec = run / "spec.toml"
-        text = store.disk.read(spec.name).decode() if spec.exists() else None
-        report.write(load_results(run, store), run / REPORT, text)
+        results, text = load_results(run, store), None
+        if (run / "spec.toml").exists():  # the spec as its author wrote it: the store keeps it filled in
+            text = store.disk.read("spec.toml").decode()
+            results = replace(results, spec=parse(text, str(run / "spec.toml")))
+        report.write(results, run / REPORT, text)
     if as_json:
         print_json({"run": str(run), "report": str(run / REPORT)})
     else:

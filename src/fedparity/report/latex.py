@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fedparity.availability import shown_name
 from fedparity.experiment.compare import Comparison, Metric, Stat
 
 BLOCKS = (
@@ -31,7 +32,8 @@ def to_latex(found: Comparison) -> str:
     shown = {m.key: m for m in found.shown()}
     caption = (
         f"{len(found.methods)} methods on one trace of {s.population.clients} clients"
-        f" (availability: {latex_escape(s.population.availability)}), {s.rounds} rounds, {s.cohort} asked a round:"
+        f" (availability: {latex_escape(shown_name(s.population.availability))}), {s.rounds} rounds,"
+        f" {s.cohort} asked a round:"
         f" mean $\\pm$ standard deviation over {len(found.seeds)} seed{'s' * (len(found.seeds) > 1)}."
         " Best mean in bold."
     )
