@@ -175,53 +175,40 @@ class _Context(click.Context):
     formatter_class = _Formatter
 
 
-def _examples(command: click.Command) -> list[str]:
-    """Take the examples off a command's help: the last paragraph, whose lines begin with `fedparity `."""
-    text, found, examples = (command.help or "").partition("\n\nfedparity ")
-    command.help = text
-    return [line.strip() for line in (found + examples).strip().splitlines()]
-
-
-def _write_examples(examples: list[str], formatter: click.HelpFormatter) -> None:
-    with formatter.section("Examples"):
-        for line in examples:
-            formatter.write(f"  {line}\n")
-
-
-class Command(TyperCommand):
-    """A command whose docstring ends in examples."""
+class _Page(click.Command):
+    """A command whose help ends in examples: a last paragraph of lines that begin with `fedparity `."""
 
     context_class = _Context
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.examples = _examples(self)
-        hints = typing.get_type_hints(getattr(self.callback, "__wrapped__", _examples), include_extras=True)
-        for parameter in self.params:  # click 8.5 forgets what typer was told of an argument
+        self.help, found, rest = (self.help or "").partition("\n\nfedparity ")
+        self.examples = [line.strip() for line in (found + rest).strip().splitlines()]
+
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Nothing: click 8.5 writes here what typer writes with the options."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples, one per line."""
+        with formatter.section("Examples"):
+            for line in self.examples:
+                formatter.write(f"  {line}\n")
+
+
+class Command(_Page, TyperCommand):
+    """One command; what typer was told of its arguments is given back to them, since click 8.5 forgets it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        hints = typing.get_type_hints(getattr(self.callback, "__wrapped__", group), include_extras=True)
+        for parameter in self.params:
             for told in getattr(hints.get(str(parameter.name)), "__metadata__", ()):
                 if isinstance(told, ArgumentInfo):
                     parameter.help = told.help
 
-    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Nothing: click 8.5 writes what typer writes with the options."""
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples, a line each."""
-        _write_examples(self.examples, formatter)
-
-
-class Group(TyperGroup):
-    """A group of commands whose help ends in examples."""
-
-    context_class = _Context
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.examples = _examples(self)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples, a line each."""
-        _write_examples(self.examples, formatter)
+class _Group(_Page, TyperGroup):
+    """Several commands."""
 
 
 def group(name: str, text: str, *, completion: bool = False) -> typer.Typer:
@@ -229,7 +216,7 @@ def group(name: str, text: str, *, completion: bool = False) -> typer.Typer:
     return typer.Typer(
         name=name,
         help=text,
-        cls=Group,
+        cls=_Group,
         no_args_is_help=True,
         add_completion=completion,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 140, "color": False},
