@@ -31,6 +31,7 @@ LAYERS = (
     ("experiment",),
     ("report",),
     ("__init__", "cli"),
+    ("__main__",),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 HEAVY = ("torch", "flwr", "matplotlib", "polars", "scipy", "pydantic", "sklearn", "jinja2")

@@ -13,7 +13,7 @@ from fedparity import AVAILABILITY, METRICS, SCHEDULERS, Trace, save_trace
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # typer uses what click has deprecated
-    from fedparity.cli.main import COMPARED
+    from fedparity.cli.schedule import COMPARED
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Click 9:DeprecationWarning")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedparity.cli.data import Bar, data_app
+from fedparity.cli.data import data_app
 from fedparity.core.errors import FedparityError
 from fedparity.report.partition import draw_partition
 
@@ -117,15 +117,6 @@ def test_list():
     assert found["datasets"][2]["summary"].endswith("; fetched")
     assert set(found["datasets"][0]) == {"name", "summary", "parameters", "reference"}
     assert set(found["partitions"][0]) == {*found["datasets"][0], "parameter_help"}
-
-
-def test_the_bar_is_silent_without_a_terminal(capsys):
-    with Bar() as bar:
-        bar.tell("npm pack \x1b[31mx", 0, 0)
-        bar.tell("decoding", 1, 6)
-    done = capsys.readouterr()
-    assert done.out == ""
-    assert "\x1b" not in done.err
 
 
 def test_pictures_stay_small_and_escape_their_title():

@@ -76,6 +76,27 @@ def test_stats_as_json_and_for_eyes(flash, tmp_path):
     assert again == found | {"events": None}
 
 
+def test_what_is_open_at_the_end_is_dropped_if_asked(tmp_path, fedparity):
+    """FLASH's own rule: a device that is ready at its last event never was."""
+    events, table = tmp_path / "events.json", tmp_path / "t.csv"
+    messages = "2020-01-01 00:00:00\twifi\n2020-01-01 00:00:00\tbattery_charged_on\n2020-01-02 00:00:00\tscreen_on\n"
+    closed = messages.replace("screen_on", "battery_charged_off")
+    events.write_text(json.dumps({"open": {"messages": messages}, "closed": {"messages": closed}}))
+    assert json.loads(trace("stats", events, "--json"))["never"] == 0
+    assert json.loads(trace("stats", events, "--drop-open-end", "--json"))["never"] == 1
+    words = ("import", events, "--out", table, "--json")
+    assert json.loads(trace(*words))["intervals"] == 2
+    assert json.loads(trace(*words, "--drop-open-end"))["intervals"] == 1
+    trace("stats", table, "--drop-open-end", fails="open_end=False is for files of events (FLASH)")
+    trace("stats", events, "--all-rules", "--drop-open-end", fails="--drop-open-end out")
+    words = ("schedule", "--availability", events, "--cohort", 1, "--json")
+    assert json.loads(fedparity(*words)[1])["never_available"] == 0
+    assert json.loads(fedparity(*words, "--drop-open-end")[1])["never_available"] == 1
+    code, _, err = fedparity("schedule", "--drop-open-end")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--drop-open-end is for trace files, but availability 'bernoulli' is a model" in err
+
+
 def test_rules_are_compared_with_the_paper(flash, tmp_path):
     shown = trace("rules", flash)
     assert shown == trace("stats", flash, "--all-rules")

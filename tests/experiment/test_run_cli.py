@@ -171,6 +171,47 @@ def test_a_second_run_into_the_same_folder_needs_overwrite(tmp_path, spec):
     assert (tmp_path / "out" / "summary.json").read_bytes() != before["summary.json"]
 
 
+@pytest.mark.parametrize("command", [("run", "small.toml"), ("compare", "--spec", "small.toml")])
+@pytest.mark.usefixtures("spec")
+def test_going_on_and_replacing_exclude_each_other(tmp_path, command):
+    done = fedparity(*command, "--out", "out", "--resume", "--overwrite", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "fedparity: --resume and --overwrite exclude each other; give one\n"
+    assert listing(tmp_path) == ["small.toml"]
+
+
+def test_a_failure_after_the_first_round_is_an_early_end(tmp_path, spec):
+    """What was done before is kept, and goes on."""
+    fails = "import fedparity.store.store as s\n" + FAILS + "from fedparity.cli.main import main; main()"
+    words = ["run", spec.name, "--out", "out", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", fails, *words],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    said = done.stderr.splitlines()[-1]
+    assert said == "fedparity: out: no space left (ended early; what was done is kept: run it again with --resume)"
+    again = fedparity(*words, "--resume", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["complete"] is True
+
+
+FAILS = """\
+from fedparity.core.errors import OutputError
+commit, done = s.Store.commit, []
+def failing(self, *words):
+    if len(done) == 4:
+        raise OutputError("out: no space left")
+    done.append(words)
+    return commit(self, *words)
+s.Store.commit = failing
+"""
+
+
 @pytest.mark.parametrize("out", ["file", "file/below", "/proc/nobody/may", "full"])
 def test_a_folder_that_cannot_be_used_is_one_line_before_any_round(tmp_path, spec, out):
     (tmp_path / "file").write_text("mine", encoding="utf-8")

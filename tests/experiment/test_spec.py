@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedparity.core.errors import ConfigError, FedparityError, InputError
-from fedparity.experiment.demo import DEMO
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.spec import MethodSpec, Population, Spec, Task, load, parse, starter, to_toml
+from fedparity.experiment.starters import read_starter
 
 FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
 METHOD = '[[methods]]\nname = "parity"\n'
@@ -82,7 +82,7 @@ def test_the_starter_s_own_combination_works_when_the_comments_are_taken_off():
 
 
 def test_the_demo_compares_all_named_methods_on_phones():
-    spec = parse(DEMO, "demo")
+    spec = parse(read_starter("demo"), "demo")
     assert [m.name for m in spec.methods] == [
         "uniform",
         "inverse",

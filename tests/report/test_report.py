@@ -14,12 +14,12 @@ from fedparity.core.errors import ConfigError, OutputError
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import RoundRecord, SurrogateCredit
-from fedparity.experiment.demo import DEMO
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.runner import execute
 from fedparity.experiment.spec import MethodSpec, Population, Spec, Task, parse
+from fedparity.experiment.starters import read_starter
 from fedparity.metrics import MEASURES
 from fedparity.report import charts, svg, tables, verdict, words
 from fedparity.report.strip import Strip
@@ -330,7 +330,7 @@ def a_record(t, asked, done):
 
 
 def test_a_page_of_the_demo_s_size_is_small():
-    text = render(fabricated(100, 200, [m.name for m in parse(DEMO, "demo").methods], 3))
+    text = render(fabricated(100, 200, [m.name for m in parse(read_starter("demo"), "demo").methods], 3))
     assert len(text.encode()) < 600_000
 
 

@@ -41,6 +41,11 @@ def looks_like_a_path(text: str) -> bool:
     return name not in AVAILABILITY and ("/" in name or "." in name or (name != "" and _is_there(name)))
 
 
+def shown_name(text: str) -> str:
+    """A model as it is written; of a file its name alone, for its folders tell whose machine it was."""
+    return Path(text).name if looks_like_a_path(text) else text
+
+
 def _is_there(name: str) -> bool:
     try:
         return Path(name).exists()
@@ -65,4 +70,5 @@ __all__ = [
     "Phones",
     "Staircase",
     "looks_like_a_path",
+    "shown_name",
 ]

@@ -1,69 +1,75 @@
-"""`fedparity compare` and `fedparity cite`: methods side by side, and what to cite for them."""
+"""`fedparity compare`: methods side by side, seed by seed."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fedparity.cli.console import (
+    INTERRUPTED,
+    AsJson,
+    Bar,
+    Overrides,
+    Overwrite,
+    Resume,
+    print_json,
+    print_text,
+    say,
+    split_list,
+)
 from fedparity.cli.run import carried_out
-from fedparity.cli.show import console_for, plain, say
+from fedparity.cli.show import show_comparison
 from fedparity.core.errors import ConfigError, OutputError, unknown
 
 if TYPE_CHECKING:
-    from fedparity.experiment.compare import Comparison, Stat
+    from fedparity.experiment.compare import Comparison
     from fedparity.experiment.spec import MethodSpec, Spec
 
-JSON_OPTION = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 RUN_FOLDER, FOLDER = Path("runs/compare"), Path("runs/comparison")
 """Where runs and comparisons of runs go unless told."""
-DEFAULT = """\
-version = 1
-name = "compare"
-seeds = 5
-rounds = 50
-cohort = 5
-[population]
-clients = 100
-availability = "phones"
-[task]
-dataset = "digits"
-[[methods]]
-name = "uniform"
-"""
 
 
 def compare_command(
-    runs: Annotated[list[Path] | None, typer.Argument(help="Folders of finished runs.", metavar="RUN...")] = None,
+    runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="Folders of finished runs.")] = None,
     *,
     methods: Annotated[
-        str | None, typer.Option(help="Run these first: a,b,c (fedparity list methods), or all.")
+        str | None, typer.Option(metavar="A,B,...", help="Run these first (fedparity list methods), or all.")
     ] = None,
     spec: Annotated[
-        Path | None, typer.Option(help="A spec to run them in.  [digits, phones, 100 clients, m=5]")
+        Path | None, typer.Option(help="A spec to run them in.", show_default="digits, phones, N=100, m=5")
     ] = None,
-    beta: Annotated[str | None, typer.Option(help="Adds parity:target=β for each of 0,.25,.5,.75,1.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds (T).  [50, or the spec's]")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Repetitions.  [5, or the spec's]")] = None,
-    overrides: Annotated[list[str] | None, typer.Option("--set", help="key=value laid over the spec.")] = None,
+    beta: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Also run parity:target=β for each β between 0 and 4.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds (T).", show_default="50, or the spec's")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Repetitions.", show_default="5, or the spec's")] = None,
+    overrides: Overrides = None,
     reference: Annotated[
-        str | None, typer.Option(help="Differences are to this one.  [uniform, else the first]")
+        str | None, typer.Option(help="Differences are to this method.", show_default="uniform, else the first")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Threads; the results are the same with any number.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Threads; the results are the same with any number.", show_default="all processors"),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for files.  [runs/compare; of RUN...: runs/comparison]")
+        Path | None, typer.Option(help="Folder for files.", show_default=f"{RUN_FOLDER}; of RUN...: {FOLDER}")
     ] = None,
     form: Annotated[
         Literal["table", "csv", "json", "latex"], typer.Option("--format", help="What is printed.")
     ] = "table",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the runs that are in the folder.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the runs that are in the folder.")] = False,
-    as_json: JSON_OPTION = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Methods paired seed by seed: means, differences with intervals, ranks, cost; CSV, JSON, LaTeX and a picture."""
+    """Methods paired seed by seed: means, differences with intervals, ranks, cost; CSV, JSON, LaTeX and a picture.
+
+    fedparity compare --methods uniform,parity,fedawe --beta 0,.5,1
+    fedparity compare --spec my.toml --methods all --out runs/all
+    fedparity compare runs/first runs/second --format latex
+    """
     if as_json and form not in ("table", "json"):
         raise ConfigError(f"--json and --format {form} exclude each other; give one")
     shown = "json" if as_json else form
@@ -96,7 +102,13 @@ def _compare_runs(runs: list[Path], out: Path, reference: str | None, shown: str
 
     if (out / "run.db").exists():
         raise ConfigError(f"{out} holds a run, whose files are sealed; give another --out")
-    found = compare([ComparedRun.of(run) for run in runs], reference)
+    with Bar() as bar:
+        parts = []
+        for done, run in enumerate(runs):
+            bar.tell("reading runs", done, len(runs), run.name)
+            parts.append(ComparedRun.of(run))
+        bar.tell("comparing", 0, 0)
+        found = compare(parts, reference)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -113,13 +125,15 @@ def _run_and_compare(
     quiet = shown != "table"
     with carried_out(spec, to_toml(spec), out, resume=resume, overwrite=overwrite, quiet=quiet) as (results, _):
         if results.complete:
-            found = compare([ComparedRun(str(out), results)], reference)
+            with Bar() as bar:
+                bar.tell("comparing", 0, 0)
+                found = compare([ComparedRun(str(out), results)], reference)
             files = _write(found, out)
     if not results.complete:
         asked = f" --reference {reference}" if reference else ""
         again = f"fedparity compare --spec {out / 'spec.toml'} --out {out}{asked} --resume"
         say(f"Stopped early. Go on with: {again}", stderr=True)
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
     _tell(found, files, shown)
 
 
@@ -128,12 +142,13 @@ def _spec_of(path: Path | None, methods: str | None, beta: str | None, overrides
     from fedparity.experiment.compare import with_betas
     from fedparity.experiment.methods import METHODS
     from fedparity.experiment.spec import MethodSpec, load, parse, to_toml
+    from fedparity.experiment.starters import read_starter
 
-    base = parse(DEFAULT, "--set", overrides) if path is None else load(path, overrides)
+    base = parse(read_starter("compare"), "--set", overrides) if path is None else load(path, overrides)
     own = {} if path is None else {m.name: m for m in base.methods}
     chosen: list[MethodSpec] = list(own.values())
     if methods is not None:
-        names = [*METHODS, *(n for n in own if n not in METHODS)] if methods.strip() == "all" else _split(methods)
+        names = [*METHODS, *(n for n in own if n not in METHODS)] if methods.strip() == "all" else split_list(methods)
         for name in names:
             if name not in own and name not in METHODS:
                 raise unknown("method", name, {*METHODS, *own})
@@ -158,13 +173,9 @@ def _fits(spec: Spec, method: MethodSpec) -> bool:
     return True
 
 
-def _split(text: str) -> list[str]:
-    return [part for part in (p.strip() for p in text.split(",")) if part]
-
-
 def _betas(text: str) -> list[float]:
     found = []
-    for part in _split(text):
+    for part in split_list(text):
         try:
             value = float(part)
         except ValueError:
@@ -201,167 +212,14 @@ def _write(found: Comparison, folder: Path) -> list[str]:
     return files
 
 
-# -- for eyes ---------------------------------------------------------------------------------------------------------
-
-
 def _tell(found: Comparison, files: list[str], shown: str) -> None:
     from fedparity.report.latex import to_latex
 
     if shown == "json":
-        _print_json(found.to_json(files))
+        print_json(found.to_json(files))
     elif shown == "csv":
-        print(found.to_csv(), end="")  # noqa: T201 - machine output, never styled
+        print_text(found.to_csv())
     elif shown == "latex":
-        print(to_latex(found), end="")  # noqa: T201 - machine output, never styled
+        print_text(to_latex(found))
     else:
-        _show(found, files)
-
-
-def _show(found: Comparison, files: list[str]) -> None:
-    from fedparity.experiment.compare import BLOCKS
-    from fedparity.metrics.measures import heading
-
-    s, seeds = found.spec, len(found.seeds)
-    say(
-        f"{s.population.clients} clients ({s.population.availability}), {s.rounds} rounds, {s.asked} asked a round, "
-        f"{seeds} seed{'s' if seeds > 1 else ''} on one trace"
-    )
-    for block in BLOCKS:
-        keys = found.shown(block)
-        if keys:
-            rows = [(n, *(_mean(found, key, n) for key in keys)) for n in found.methods]
-            _table(("mean ± sd", *(heading(key, narrow=True) for key in keys)), rows)
-    _show_differences(found)
-    _show_cost(found)
-    console_for().print(plain(found.outcome()), markup=False)
-    say(f"Files: {', '.join(files)}")
-
-
-def _mean(found: Comparison, key: str, name: str) -> str:
-    from fedparity.metrics import printed
-
-    stat = found.stats[key][name]
-    sd = "" if stat.sd is None else f" ±{printed(key, stat.sd).removesuffix(' %')}"
-    return f"{printed(key, stat.mean)}{sd}"
-
-
-def _short(value: float, places: int, *, sign: bool = False) -> str:
-    """`.012`, `+.012`: no zero before the point."""
-    text = f"{value:{'+' if sign else ''}.{places}f}"
-    return text.replace("0.", ".", 1) if abs(value) < 1 and places else text
-
-
-def _show_differences(found: Comparison) -> None:
-    """The two numbers of the outcome against the reference; all others are in the files."""
-    from fedparity.experiment.compare import ACCURACY, FAIRNESS
-
-    keys = found.shown((ACCURACY, FAIRNESS))
-    others = [name for name in found.methods if name != found.reference]
-    if not keys or not others:
-        return
-    titles = {ACCURACY: "accuracy", FAIRNESS: "avoidable Gini"}
-    heads = [head for key in keys for head in (f"{titles[key]} [95 %]", "rank")]
-    rows = []
-    for name in found.methods:
-        cells: list[str] = []
-        for key in keys:
-            stat = found.stats[key][name]
-            cells += [_difference(stat), "-" if stat.rank is None else f"{stat.rank:.1f}"]
-        pairs = next((p for key in keys if (p := found.stats[key][name].pairs) is not None), None)
-        rows.append((name, *cells, "" if pairs is None else str(pairs)))
-    _table((f"minus {plain(found.reference)}", *heads, "pairs"), rows, found.note())
-
-
-def _difference(stat: Stat) -> str:
-    if stat.pairs is None:
-        return ""
-    if stat.difference is None:
-        return "-"
-    mean = f"{_short(stat.difference, 3, sign=True)}{'*' if stat.told_apart else ''}"
-    if stat.low is None or stat.high is None:
-        return mean
-    return f"{mean} [{_short(stat.low, 3, sign=True)}, {_short(stat.high, 3, sign=True)}]"
-
-
-def _show_cost(found: Comparison) -> None:
-    from fedparity.metrics import MEASURES, printed
-
-    names = [f.name for f in fields(next(iter(found.cost.values()))) if f.name not in ("asked", "parameters")]
-    known = [key for key in names if any(getattr(cost, key) is not None for cost in found.cost.values())]
-    rows = [(n, *(printed(key, getattr(cost, key)) for key in known)) for n, cost in found.cost.items()]
-    _table(("cost per run", *(MEASURES[key].head for key in known)), rows)
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], note: str = "") -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column(escape(head[0]), overflow="fold")
-    for name in head[1:]:
-        table.add_column(escape(name), justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(escape(plain(cell)) for cell in row))
-    console_for().print(table)
-    console_for().print(f"{plain(note)}\n" if note else "", markup=False)
-
-
-# -- citations --------------------------------------------------------------------------------------------------------
-
-
-def cite_command(
-    what: Annotated[
-        list[str], typer.Argument(help="Spec files, folders of runs, or names (fedparity list).", metavar="WHAT...")
-    ],
-    *,
-    as_json: JSON_OPTION = False,
-) -> None:
-    """BibTeX of everything a run uses: methods, components, data, traces."""
-    from fedparity.report import citations
-
-    keys = list(dict.fromkeys(key for text in what for key in _keys(text)))
-    text = citations.bibtex(keys)
-    if as_json:
-        _print_json({"keys": keys, "bibtex": text})
-    elif keys:
-        print(text, end="")  # noqa: T201 - goes into a .bib file as it is
-    else:
-        say(f"{', '.join(what)}: nothing to cite beyond fedparity itself", stderr=True)
-
-
-def _keys(text: str) -> list[str]:
-    from fedparity.availability import looks_like_a_path
-    from fedparity.cli import catalogue
-    from fedparity.report import citations
-
-    spec = _spec_behind(text)
-    if spec is None:
-        if text in citations.ENTRIES and not _listed_name(text):
-            return [text]
-        return [key for entry in catalogue.find(text) for key in catalogue.cites_of(entry)]
-    availability = spec.population.availability
-    if looks_like_a_path(availability) and catalogue.trace_kind(availability) is None:
-        say(f"fedparity: {availability} cannot be read here; add a citation of the trace yourself", stderr=True)
-    return catalogue.cites_of_spec(spec)
-
-
-def _listed_name(text: str) -> bool:
-    from fedparity.cli import catalogue
-
-    return any(entry["name"] == text for entries in catalogue.tables().values() for entry in entries)
-
-
-def _spec_behind(text: str) -> Spec | None:
-    """The spec of a file or a run; None if the text is no path."""
-    from fedparity.experiment.spec import load, parse
-    from fedparity.store import Store
-
-    path = Path(text)
-    if (path / "run.db").exists() or (path.is_dir() and not _listed_name(text)):
-        with Store.read(path) as store:
-            return parse(store.spec(), f"{path}: its spec")
-    return load(path) if path.is_file() or path.suffix == ".toml" or len(path.parts) > 1 else None
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, allow_nan=False))  # noqa: T201 - machine output, never styled
+        show_comparison(found, files)

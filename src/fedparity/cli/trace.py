@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from fedparity.cli.show import console_for, plain
+from fedparity.cli.console import AsJson, Bar, Command, group, print_json, say, show_table
 from fedparity.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
     from fedparity.traces.readers import Format, Opened
     from fedparity.traces.stats import TraceStats
 
-trace_app = typer.Typer(
-    name="trace",
-    help="Device traces: FLASH events, FedScale pickles, tables of intervals, and our own files.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+trace_app = group(
+    "trace",
+    "Device traces: FLASH events, FedScale pickles, tables of intervals, and our own files.\n\n"
+    "fedparity trace stats events.json.gz --rule 'charging & wifi'\n"
+    "fedparity trace import events.json.gz --out trace.csv.gz",
 )
 
 FILES = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trace files of any kind; several are joined.")]
@@ -33,33 +32,14 @@ FORMAT = Annotated[str, typer.Option("--format", help="auto, plain, flash, fedsc
 NEVER = Annotated[
     bool, typer.Option("--wifi-never-cleared", help="Events: never leave Wi-Fi (wrong; the paper's Figure 1).")
 ]
-EPOCH = Annotated[str | None, typer.Option(help="Events: the date of second 0.  [the file's first day]")]
+OPEN_END = Annotated[
+    bool, typer.Option("--drop-open-end", help="Events: drop what is open at a device's last event, as FLASH does.")
+]
+EPOCH = Annotated[
+    str | None, typer.Option(help="Events: the date of second 0, as 2020-01-02.", show_default="the file's first day")
+]
 SEED = Annotated[int, typer.Option(help="Chooses samples.")]
-JSON_OPTION = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 PAPER = "The paper says: 213 of 1000 devices below 5 % (Figure 1), over 60 % below half, most below 40 %."
-
-
-class _Bar(AbstractContextManager["_Bar"]):
-    """How far a long import or search is, on stderr, if somebody is looking."""
-
-    def __init__(self, what: str) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        console = console_for(stderr=True)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task(plain(what)[:40], total=None)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def tell(self, done: int, total: int) -> None:
-        """`done` of `total` are done."""
-        self._bar.update(self._task, completed=done, total=total)
 
 
 def _open(
@@ -70,6 +50,7 @@ def _open(
     epoch: str | None = None,
     *,
     never_cleared: bool = False,
+    drop_open_end: bool = False,
 ) -> tuple[Intervals, list[Opened]]:
     """All files as one population; an option goes to the files whose kind it is for, and must find one."""
     from fedparity.traces.intervals import join
@@ -84,7 +65,7 @@ def _open(
     for path, kind in zip(files, kinds, strict=True):
         events = kind in ("flash", "auto") or "flash" not in kinds
         table = kind in ("intervals", "auto") or "intervals" not in kinds
-        with _Bar(path.name) as bar:
+        with Bar() as bar:
             opened.append(
                 open_file(
                     path,
@@ -92,8 +73,9 @@ def _open(
                     form=kind,
                     devices=devices if table else None,
                     wifi_cleared=not (never_cleared and events),
+                    open_end=not (drop_open_end and events),
                     epoch=epoch if events else None,
-                    progress=bar.tell,
+                    progress=partial(bar.tell, path.name),
                 )
             )
     if len(opened) == 1:
@@ -109,19 +91,7 @@ def _events(opened: list[Opened]) -> int | None:
     return sum(known) if len(known) == len(opened) else None
 
 
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, allow_nan=False))  # noqa: T201 - machine output, never styled
-
-
-def _say(text: str) -> None:
-    console_for().print(plain(text), markup=False, soft_wrap=True)
-
-
-def _prose(text: str) -> None:
-    console_for().print(plain(text), markup=False)
-
-
-@trace_app.command("import")
+@trace_app.command("import", cls=Command)
 def import_command(
     files: FILES,
     *,
@@ -130,29 +100,34 @@ def import_command(
     form: FORMAT = "auto",
     devices: DEVICES = None,
     never_cleared: NEVER = False,
+    drop_open_end: OPEN_END = False,
     epoch: EPOCH = None,
     sample: Annotated[int | None, typer.Option(help="Take so many devices, each at most once.")] = None,
     resample: Annotated[int | None, typer.Option(help="Draw so many devices with replacement.")] = None,
     seed: SEED = 0,
-    as_json: JSON_OPTION = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Read a trace of any kind and write it as one plain trace file."""
+    """Read a trace of any kind and write it as one plain trace file.
+
+    fedparity trace import events.json.gz --rule 'charging & wifi' --out trace.csv.gz
+    fedparity trace import a.csv b.csv --sample 500 --out trace.csv
+    """
     if sample is not None and resample is not None:
         raise ConfigError("--sample and --resample exclude each other; give one")
-    intervals, _ = _open(files, rule, form, devices, epoch, never_cleared=never_cleared)
+    intervals, _ = _open(files, rule, form, devices, epoch, never_cleared=never_cleared, drop_open_end=drop_open_end)
     if sample is not None:
         intervals = intervals.sample(sample, seed)
     if resample is not None:
         intervals = intervals.resample(resample, seed)
     intervals.save(out)
     if as_json:
-        _print_json({"path": str(out), "devices": len(intervals.names), "intervals": len(intervals.device)})
+        print_json({"path": str(out), "devices": len(intervals.names), "intervals": len(intervals.device)})
     else:
-        _say(f"{out}: {len(intervals.names)} devices, {len(intervals.device)} times ready")
-        _say(f"Next: fedparity schedule --availability {out}")
+        say(f"{out}: {len(intervals.names)} devices, {len(intervals.device)} times ready")
+        say(f"Next: fedparity schedule --availability {out}")
 
 
-@trace_app.command("stats")
+@trace_app.command("stats", cls=Command)
 def stats_command(
     files: FILES,
     *,
@@ -160,29 +135,39 @@ def stats_command(
     form: FORMAT = "auto",
     devices: DEVICES = None,
     never_cleared: NEVER = False,
+    drop_open_end: OPEN_END = False,
     all_rules: Annotated[bool, typer.Option("--all-rules", help="Events: a table of readiness rules.")] = False,
     seed: SEED = 0,
-    as_json: JSON_OPTION = False,
+    as_json: AsJson = False,
 ) -> None:
-    """How available the devices are, when in the day, and for how long at a time."""
+    """How available the devices are, when in the day, and for how long at a time.
+
+    fedparity trace stats trace.csv.gz
+    fedparity trace stats events.json.gz --rule 'charging & wifi & locked' --drop-open-end --json
+    """
     from fedparity.traces.stats import trace_stats
 
     if all_rules:
-        if rule is not None or never_cleared:
-            raise ConfigError("--all-rules compares every rule; leave --rule and --wifi-never-cleared out")
+        if rule is not None or never_cleared or drop_open_end:
+            raise ConfigError(
+                "--all-rules compares every rule; leave --rule, --wifi-never-cleared and --drop-open-end out"
+            )
         _rules(files, form, as_json=as_json)
         return
-    intervals, opened = _open(files, rule, form, devices, never_cleared=never_cleared)
+    intervals, opened = _open(files, rule, form, devices, never_cleared=never_cleared, drop_open_end=drop_open_end)
     found = trace_stats(intervals, events=_events(opened), seed=seed)
     if as_json:
-        _print_json(found.to_json())
+        print_json(found.to_json())
     else:
         _show_stats(found)
 
 
-@trace_app.command("rules")
-def rules_command(files: FILES, *, form: FORMAT = "auto", as_json: JSON_OPTION = False) -> None:
-    """Events: the share of seldom ready devices under every readiness rule, next to the paper's."""
+@trace_app.command("rules", cls=Command)
+def rules_command(files: FILES, *, form: FORMAT = "auto", as_json: AsJson = False) -> None:
+    """Events: the share of seldom ready devices under every readiness rule, next to the paper's.
+
+    fedparity trace rules events.json.gz
+    """
     _rules(files, form, as_json=as_json)
 
 
@@ -201,18 +186,18 @@ def _rules(files: list[Path], form: str, *, as_json: bool) -> None:
     if as_json:
         keys = ("devices", "below_5pct", "below_40pct", "below_half", "never", "mean")
         found = [{"rule": rule, **{key: getattr(stats, key) for key in keys}} for rule, stats in rows]
-        _print_json({"rules": found, "paper": {"devices": 1000, "below_5pct": 213}})
+        print_json({"rules": found, "paper": {"devices": 1000, "below_5pct": 213}})
         return
     columns = ("below 5%", "below 40%", "below half", "never", "mean")
     cells = [
         (rule, *(str(v) for v in (s.below_5pct, s.below_40pct, s.below_half, s.never)), f"{s.mean:.3f}")
         for rule, s in rows
     ]
-    _table(("ready when", *columns), cells)
-    _prose(f"Of {rows[0][1].devices} devices. {PAPER}")
+    show_table(("ready when", *columns), cells)
+    say(f"Of {rows[0][1].devices} devices. {PAPER}", wrap=True)
 
 
-@trace_app.command("plot")
+@trace_app.command("plot", cls=Command)
 def plot_command(
     files: FILES,
     *,
@@ -222,15 +207,18 @@ def plot_command(
     devices: DEVICES = None,
     never_cleared: NEVER = False,
 ) -> None:
-    """Draw the distribution of availability (the paper's Figure 1), the day's rhythm and session lengths."""
+    """Draw the distribution of availability (the paper's Figure 1), the day's rhythm and session lengths.
+
+    fedparity trace plot trace.csv.gz --out trace.svg
+    """
     from fedparity.report.traces import write_picture
 
     intervals, _ = _open(files, rule, form, devices, never_cleared=never_cleared)
     write_picture([(_named(files, rule, never_cleared=never_cleared), intervals)], out)
-    _say(f"Picture: {out}")
+    say(f"Picture: {out}")
 
 
-@trace_app.command("synth")
+@trace_app.command("synth", cls=Command)
 def synth_command(
     files: FILES,
     *,
@@ -241,46 +229,36 @@ def synth_command(
     devices: DEVICES = None,
     steps: Annotated[int, typer.Option(help="How many parameter sets to try.")] = 240,
     seed: SEED = 0,
-    as_json: JSON_OPTION = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Fit the phones population to a trace: parameters out, and how far off each figure is."""
+    """Fit the phones population to a trace: parameters out, and how far off each figure is.
+
+    fedparity trace synth trace.csv.gz --out phones.toml --plot phones.svg
+    """
     from fedparity.core.files import write_text
     from fedparity.report.traces import write_picture
     from fedparity.traces.fit import fit_phones
 
     intervals, _ = _open(files, rule, form, devices)
-    with _Bar("fitting phones") as bar:
-        fit = fit_phones(intervals, seed=seed, steps=steps, progress=bar.tell)
+    with Bar() as bar:
+        fit = fit_phones(intervals, seed=seed, steps=steps, progress=partial(bar.tell, "fitting phones"))
     if out is not None:
         write_text(out, fit.toml(_named(files, rule)))
     if plot is not None:
         write_picture([(_named(files, rule), intervals), ("phones, fitted", fit.drawn)], plot)
     if as_json:
         found = {"component": fit.component(), "distance": fit.distance, "trace": fit.trace, "phones": fit.found}
-        _print_json({**found, "out": None if out is None else str(out), "plot": None if plot is None else str(plot)})
+        print_json({**found, "out": None if out is None else str(out), "plot": None if plot is None else str(plot)})
         return
     _show_fit(fit)
     for what, path in (("Parameters", out), ("Picture", plot)):
         if path is not None:
-            _say(f"{what}: {path}")
+            say(f"{what}: {path}")
 
 
 def _named(files: list[Path], rule: str | None, *, never_cleared: bool = False) -> str:
     name = " + ".join(path.name for path in files)
     return f"{name}{f' [{rule}]' if rule else ''}{', Wi-Fi never cleared' if never_cleared else ''}"
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0), show_header=any(head))
-    table.add_column(head[0], overflow="fold")
-    for name in head[1:]:
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(escape(plain(cell)) for cell in row))
-    console_for().print(table)
 
 
 def _or_dash(value: float | None, form: Callable[[float], str]) -> str:
@@ -292,7 +270,7 @@ def _show_stats(s: TraceStats) -> None:
         return f"{count} ({count / s.devices:.1%})"
 
     events = "" if s.events is None else f", {s.events} events"
-    _say(f"{s.devices} devices seen for {s.days:.1f} days on average{events}")
+    say(f"{s.devices} devices seen for {s.days:.1f} days on average{events}")
     rows = [
         ("ready below 5 % of the time", of(s.below_5pct)),
         ("below 40 %", of(s.below_40pct)),
@@ -304,19 +282,19 @@ def _show_stats(s: TraceStats) -> None:
         ("mean session", _or_dash(s.mean_session_s, lambda v: f"{v:.0f} s")),
         ("correlation of two devices", _or_dash(s.pair_correlation, lambda v: f"{v:+.3f}")),
     ]
-    _table(("", ""), rows)
-    _say("deciles          " + " ".join(f"{d:.3f}" for d in s.deciles))
-    _say("hours 0 to 11    " + " ".join(f".{round(1000 * min(h, 0.999)):03d}" for h in s.hours[:12]))
-    _say("hours 12 to 23   " + " ".join(f".{round(1000 * min(h, 0.999)):03d}" for h in s.hours[12:]))
+    show_table(("", ""), rows)
+    say("deciles          " + " ".join(f"{d:.3f}" for d in s.deciles))
+    say("hours 0 to 11    " + " ".join(f".{round(1000 * min(h, 0.999)):03d}" for h in s.hours[:12]))
+    say("hours 12 to 23   " + " ".join(f".{round(1000 * min(h, 0.999)):03d}" for h in s.hours[12:]))
     later = ", ".join(f"{lag} {_or_dash(v, lambda x: f'{x:.2f}')}" for lag, v in s.autocorrelation.items())
-    _say(f"autocorrelation  {later}")
+    say(f"autocorrelation  {later}")
 
 
 def _show_fit(fit: Fit) -> None:
     rows = [(key, f"{fit.trace[key]:.4g}", f"{fit.found[key]:.4g}") for key in fit.trace]
-    _table(("figure", "trace", "phones"), rows)
-    _say(f"Distance {fit.distance:.2f} (1: a typical figure is off by its tolerance).")
-    _say(fit.component())
+    show_table(("figure", "trace", "phones"), rows)
+    say(f"Distance {fit.distance:.2f} (1: a typical figure is off by its tolerance).")
+    say(fit.component())
 
 
 __all__ = ["trace_app"]

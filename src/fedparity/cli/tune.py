@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedparity.cli.show import Rounds, say, show_table
+from fedparity.cli.console import INTERRUPTED, AsJson, Overrides, print_json, say, show_table, split_list
+from fedparity.cli.run import Rounds
 from fedparity.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 
 
 def tune_command(
-    spec: Annotated[Path, typer.Argument(help="A spec file; every method in it is tuned.")],
-    rates: Annotated[str, typer.Option(help="Local learning rates to try.")] = ".01,.03,.1,.3,1",
-    out: Annotated[Path | None, typer.Option(help="Where to write the tuned spec.  [SPEC.tuned.toml]")] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="key=value laid over the spec; may be given several times.")
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="A spec file; every method in it is tuned.")],
+    *,
+    rates: Annotated[str, typer.Option(metavar="A,B,...", help="Local learning rates to try.")] = ".01,.03,.1,.3,1",
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write the tuned spec.", show_default="SPEC with .tuned.toml")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")] = False,  # noqa: FBT002
+    overrides: Overrides = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Find each method's local learning rate: every rate on the same traces and seeds; writes a tuned spec."""
+    """Find each method's local learning rate: every rate on the same traces and seeds; writes a tuned spec.
+
+    fedparity tune my.toml --rates .01,.1,1
+    """
     from fedparity.core.files import write_text
     from fedparity.experiment.runner import Callbacks, execute, prepare
     from fedparity.experiment.spec import load, to_toml
@@ -43,17 +47,17 @@ def tune_command(
     target = out or spec.with_suffix(".tuned.toml")
     write_text(target, to_toml(with_rates(loaded, found)))
     if as_json:
-        print(json.dumps(_json(found, target), indent=2, allow_nan=False))  # noqa: T201 - machine output, never styled
+        print_json(_json(found, target))
     else:
         _show(found, target)
     if not found.complete:
         say("Stopped early: the rates are those of the rounds done so far.", stderr=True)
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
 
 
 def _rates(text: str) -> list[float]:
     try:
-        return [float(part) for part in text.split(",")]
+        return [float(part) for part in split_list(text)]
     except ValueError:
         raise ConfigError(f"--rates {text!r} must be numbers parted by commas, for example .01,.1,1") from None
 

@@ -301,10 +301,20 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _contenders(parts: Sequence[ComparedRun]) -> list[Contender]:
-    """Every method; a name that several runs have is told apart by the run's name, or its folder."""
+    """Every method; a name that several runs have is told apart by the run's name, or its folder.
+
+    Names stand in files that are published, so of a folder only the part is shown in which the runs differ.
+    """
+    folders = [Path(part.where).resolve() for part in parts]
+    shared = next((p for p in folders[0].parents if all(f.is_relative_to(p) for f in folders)), folders[0])
+    tails = {part.where: folder.relative_to(shared).as_posix() for part, folder in zip(parts, folders, strict=True)}
     resolved = [(part, m) for part in parts for m in part.run.spec.resolved().methods]
     names = [m.name for _, m in resolved]
-    for label in (lambda part: part.run.spec.name, lambda part: Path(part.where).name, lambda part: part.where):
+    for label in (
+        lambda part: part.run.spec.name,
+        lambda part: Path(part.where).name,
+        lambda part: tails[part.where],
+    ):
         found = [
             Contender(m.name if names.count(m.name) == 1 else f"{label(part)}/{m.name}", part, m)
             for part, m in resolved

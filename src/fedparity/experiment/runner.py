@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -260,8 +260,8 @@ def execute(
     if store is None:
         return Run(spec, trace, runs, complete, versions())
     store.sweep()
-    # What is returned is what anyone will read from the folder.
-    return Run.stored(store)
+    # What is returned is what anyone will read from the folder, under the spec as it was given.
+    return replace(Run.stored(store), spec=spec)
 
 
 def fresh_state(store: Store, method: str) -> State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fedparity.availability import shown_name
 from fedparity.experiment.compare import BLOCKS, Comparison
 from fedparity.metrics import printed
 from fedparity.metrics.measures import heading, higher_is_better
@@ -26,7 +27,8 @@ def to_latex(found: Comparison) -> str:
     s = found.spec
     caption = (
         f"{len(found.methods)} methods on one trace of {s.population.clients} clients"
-        f" (availability: {latex_escape(s.population.availability)}), {s.rounds} rounds, {s.asked} asked a round:"
+        f" (availability: {latex_escape(shown_name(s.population.availability))}), {s.rounds} rounds,"
+        f" {s.asked} asked per round:"
         f" mean $\\pm$ standard deviation over {len(found.seeds)} seed{'s' * (len(found.seeds) > 1)}."
         f" In bold: who leads, and who is not told apart from it. {latex_escape(found.note())}"
     ).rstrip()

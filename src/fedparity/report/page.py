@@ -5,12 +5,16 @@ No clock, no random number and no telemetry goes in, so the same run gives the s
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from fedparity.availability import shown_name
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.run import Run
-from fedparity.experiment.spec import MethodSpec, to_toml
+from fedparity.experiment.spec import MethodSpec, Spec, to_toml
 from fedparity.metrics import MEASURES, SUFFIXES, gini
 from fedparity.report import charts, figures, tables, verdict, words
 
@@ -65,10 +69,30 @@ def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
         "suffixes": list(SUFFIXES.items()),
         "definitions": definitions(share, opportunity),
         "methods": [method_note(index, m) for index, m in enumerate(run.spec.methods)],
-        "given": to_toml(run.spec) if spec_text is None else spec_text,
-        "resolved": to_toml(run.spec.resolved()),
+        "given": shown_spec(run.spec, spec_text),
+        "resolved": shown_spec(run.spec.resolved()),
         "citations": citations(run),
     }
+
+
+def shown_spec(spec: Spec, text: str | None = None) -> str:
+    """A spec as its author wrote it, if that is at hand; files at absolute paths are called by their name alone."""
+    shown = to_toml(spec) if text is None else text
+    for path in sorted(set(_absolute(spec.model_dump())), key=len, reverse=True):  # one may begin another
+        written = json.dumps(path, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")
+        if text is not None and path not in shown and written not in shown:  # escaped in some other way
+            return shown_spec(spec)
+        shown = shown.replace(path, Path(path).name).replace(written, Path(path).name)
+    return shown
+
+
+def _absolute(value: Any) -> Iterator[str]:
+    """Every absolute path in a spec."""
+    if isinstance(value, str) and Path(value).is_absolute():
+        yield value
+    elif isinstance(value, (dict, list, tuple)):
+        inner = value.values() if isinstance(value, dict) else value
+        yield from (path for part in inner for path in _absolute(part))
 
 
 def notice(run: Run) -> str:
@@ -90,11 +114,11 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("Clients, N", f"{trace.num_clients:,}"),
         ("Rounds, T", rounds),
         ("Cohort, m", f"{spec.cohort:,}"),
-        ("Availability", spec.population.availability),
+        ("Availability", shown_name(spec.population.availability)),
         ("Online, mean", words.brief(float(trace.sizes().mean()))),
         ("Never there", f"{never:,}"),
         ("Seeds", seeds),
-        ("Task", spec.task.dataset),
+        ("Task", shown_name(spec.task.dataset)),
     ]
 
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from fedparity.availability import shown_name
 from fedparity.experiment.compare import ACCURACY, FAIRNESS, Comparison
 from fedparity.metrics.measures import heading
 from fedparity.report import charts, svg, words
@@ -114,8 +115,8 @@ def _axes(found: Comparison, across: svg.Scale, up: svg.Scale) -> Iterator[str]:
     f, s = FRAME, found.spec
     yield svg.text(f.left, 28, "Accuracy against fairness", class_="title")
     spread = f"bars: one standard deviation over {len(found.seeds)} seeds" if len(found.seeds) > 1 else "one seed"
-    where = words.shortened(s.population.availability, 40)
-    told = f"{s.population.clients} clients ({where}), {s.rounds} rounds, {s.asked} asked a round"
+    where = words.shortened(shown_name(s.population.availability), 40)
+    told = f"{s.population.clients} clients ({where}), {s.rounds} rounds, {s.asked} asked per round"
     yield svg.text(f.left, 50, told, class_="axis")
     dashed = "; dashed: parity over β" if found.curves else ""
     yield svg.text(f.right, f.bottom + 64, f"{spread}{dashed}", class_="axis end")

@@ -117,15 +117,17 @@ def load_trace(
     *,
     rule: str | None = None,
     devices: str | os.PathLike[str] | None = None,
+    open_end: bool = True,
     watch: int | None = None,
 ) -> Trace:
     """A trace file of any kind as rounds.
 
-    What is not given is taken from its header, else one pass at 1800 s per round. `rule` is for files of events,
-    `devices` for tables of intervals. The server has watched the `watch` rounds before `start`; if that is not given,
-    all that fit between the beginning of the file and `start`: 0 if it starts there.
+    What is not given is taken from its header, else one pass at 1800 s a round. `rule` and `open_end` (False: drop
+    what is still open at a device's last event) are for files of events, `devices` for tables of intervals. The server
+    has watched the `watch` rounds before `start`; if that is not given, all that fit between the beginning of the file
+    and `start`: 0 if it starts there.
     """
-    opened = open_file(path, rule, devices=devices)
+    opened = open_file(path, rule, devices=devices, open_end=open_end)
     intervals = opened.intervals
     given = {"rounds": rounds, "round_seconds": round_seconds, "work_seconds": work_seconds, "start": start}
     settings = opened.header | {key: float(value) for key, value in given.items() if value is not None}

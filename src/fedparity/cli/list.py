@@ -1,0 +1,81 @@
+"""`fedparity list`: what there is, and all about one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from fedparity.cli.console import AsJson, console_for, print_json, say
+
+
+def list_command(
+    what: Annotated[
+        str | None, typer.Argument(metavar="WHAT", help="A table, or the name of one component or method.")
+    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One entry of that table.")] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """What there is: schedulers, availability, ..., methods, metrics, or everything about one NAME.
+
+    fedparity list methods
+    fedparity list parity
+    fedparity list weightings fedawe --json
+    """
+    from fedparity.cli import catalogue
+
+    tables = catalogue.tables()
+    if what is None or (what in tables and name is None):
+        chosen = tables if what is None else {what: tables[what]}
+        if as_json:
+            print_json(chosen)
+        else:
+            show_tables(chosen)
+        return
+    found = catalogue.find(what) if name is None else catalogue.find(name, what)
+    if as_json:
+        told = [{**entry, "cites": catalogue.cites_of(entry)} for entry in found]
+        print_json(told[0] if len(told) == 1 else told)
+        return
+    for entry in found:
+        _show_entry(entry, catalogue.text_of(entry), catalogue.cites_of(entry))
+        for part in catalogue.parts_of(entry):
+            say("")
+            _show_entry(part, catalogue.text_of(part), catalogue.cites_of(part))
+
+
+def show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
+    """Every component with its summary."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = console_for()
+    for name, entries in tables.items():
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column()
+        for entry in entries:
+            table.add_row(entry["name"], escape(entry["summary"]))
+        console.print(f"[bold]{name}[/bold]")
+        console.print(table)
+        console.print()
+    console.print("fedparity list NAME tells more about one of them.")
+
+
+def _show_entry(entry: dict[str, Any], text: str, cites: Sequence[str] = ()) -> None:
+    """All about one component, or one part of a method (which has a `key`)."""
+    from rich.markup import escape
+
+    console = console_for()
+    kind = entry.get("key") or entry["table"]
+    console.print(f"[bold]{entry['name']}[/bold] ({kind}): {escape(entry['summary'])}")
+    if text:
+        console.print(escape(text), soft_wrap=True)
+    for key, default in entry["parameters"].items():
+        console.print(f"  {key} = {escape(str(default))}", soft_wrap=True)
+    if entry["reference"]:
+        console.print(f"Reference: {escape(entry['reference'])}", soft_wrap=True)
+    if cites:
+        console.print(f"Cite: {', '.join(cites)} (fedparity cite {entry['name']})", soft_wrap=True)
