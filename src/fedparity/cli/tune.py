@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 def tune_command(
     spec: Annotated[Path, typer.Argument(help="A spec file; every method in it is tuned.")],
+    *,
     rates: Annotated[str, typer.Option(help="Local learning rates to try.")] = ".01,.03,.1,.3,1",
+    seeds: Annotated[int | None, typer.Option(help="Seeds to tune on, none of them the spec's.  [as many]")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write the tuned spec.  [SPEC.tuned.toml]")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="key=value laid over the spec; may be given several times.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")] = False,  # noqa: FBT002
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")] = False,
 ) -> None:
-    """Find each method's local learning rate: every rate on the same traces and seeds; writes a tuned spec."""
+    """Each method's local learning rate, by held-back training samples on seeds of their own; writes a tuned spec."""
     from fedparity.core.files import write_text
     from fedparity.experiment.runner import Watch, ready, run_spec
     from fedparity.experiment.spec import load, to_toml
@@ -33,7 +35,7 @@ def tune_command(
 
     loaded = load(spec, overrides or [])
     tried = _rates(rates)
-    wide = grid(loaded, tried)
+    wide = grid(loaded, tried, seeds)
     with Rounds(wide, quiet=as_json) as rounds:
         trace = ready(wide, rounds.prepare)
     with Stop() as stop, Rounds(wide, quiet=as_json) as rounds:
@@ -62,6 +64,7 @@ def _rates(text: str) -> list[float]:
 def _json(found: Tuned, target: Path) -> dict[str, Any]:
     return {
         "rates": list(found.rates),
+        "seeds": list(found.seeds),
         "complete": found.complete,
         "methods": [
             {
@@ -87,4 +90,5 @@ def _show(found: Tuned, target: Path) -> None:
     edge = [name for name in found.methods if found.at_the_edge(name)]
     if edge:
         say(f"At the end of the range, so try rates beyond it: {', '.join(edge)}.")
+    say(f"Accuracy on training samples that were held back, seed {', '.join(map(str, found.seeds))}.")
     say(f"Tuned spec: {target}")
