@@ -105,7 +105,7 @@ METRICS: dict[str, str] = {
     "selected": "clients asked in the round",
     "completed": "clients whose update arrived and was accepted",
     "surrogate_contribution": "utility added for missing clients: sum_k eta_k g_k, eta_k = eta0 e^(-lambda delta_k)",
-    "bias_bound": "Lemma 3's bound on what surrogates can bias the round by: eps * sum_k eta_k",
+    "bias_bound": "Lemma 3's bound on what surrogates can bias the round by, eps * sum_k eta_k; empty if unknown",
     "seconds": "wall-clock time of the round; telemetry, never part of a result",
 }
 """Every reported number by name, in one line: S_k selections, m slots a round, T rounds, N clients."""
