@@ -69,8 +69,12 @@ def test_surrogates_stand_in_for_the_absent_only(name, clients, online, loss):
     reports = [ClientReport(k, loss_after=loss[k]) for k in clients]
     state = rule.remember(rule.init(N), reports, loss[clients])
     kept = ledger.copy()
-    found, state = rule.stand_in(state, 4, available, ledger, lambda ids: Evals(ids, loss[ids], loss[ids]))
-    again, _ = rule.stand_in(state, 4, available, ledger, lambda ids: Evals(ids, loss[ids], loss[ids]))
+
+    def scored(ids):
+        return Evals(ids, loss[ids], loss[ids], credit=loss[ids])
+
+    found, state = rule.stand_in(state, 4, available, ledger, scored)
+    again, _ = rule.stand_in(state, 4, available, ledger, scored)
     assert ledger == kept
     assert not online & set(found.clients.tolist())
     assert (ledger.last_completed[found.clients] >= 0).all()

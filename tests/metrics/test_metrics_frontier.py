@@ -137,19 +137,33 @@ def test_weighted_squares_are_exact_and_bounded_by_the_fractional_optimum():
         assert fraction.shares.sum() == pytest.approx(best.total)
 
 
-def test_weighted_cv_is_brute_force_in_nearly_all_cases_and_never_below_it():
-    missed = tried = 0
-    for i in range(300):
+def lowest_cv(online, m, weights):
+    """By `weighted_frontier`, and by brute force."""
+    seen = online.any(0)
+    best = weighted_frontier(Trace.from_matrix(online), m, weights, "cv")
+    for row, ids in zip(online, best.schedule, strict=True):
+        assert row[ids].all()
+        assert len(ids) == min(m, row.sum())
+    shares = reachable(online, m)[:, seen] / weights[seen]
+    return cv(best.counts[seen] / weights[seen]), (shares.std(1) / shares.mean(1)).min()
+
+
+@pytest.mark.parametrize("beta", [0.5, 1, 2, 4])
+def test_weighted_cv_is_exact(beta):
+    for i in range(150):
         online, m = tiny(i)
-        seen = online.any(0)
-        if not seen.any():
-            continue
-        rates = online.mean(0)
-        found = cv(weighted_frontier(Trace.from_matrix(online), m, rates, "cv").counts[seen] / rates[seen])
-        lowest = min(cv(v[seen] / rates[seen]) for v in reachable(online, m))
-        assert found >= lowest - 1e-9
-        tried, missed = tried + 1, missed + (found > lowest + 1e-9)
-    assert missed / tried <= 0.01
+        if online.any():
+            found, lowest = lowest_cv(online, m, online.mean(0) ** beta)
+            assert found == pytest.approx(lowest, abs=1e-9), i
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.lists(st.floats(0.01, 10), min_size=5, max_size=5))
+def test_weighted_cv_is_exact_for_any_weights(seed, weights):
+    online, m = tiny(seed)
+    if online.any():
+        found, lowest = lowest_cv(online, m, np.array(weights[: online.shape[1]]))
+        assert found == pytest.approx(lowest, rel=1e-7, abs=1e-6)
 
 
 def test_fractional_optimum_by_hand():

@@ -1,5 +1,6 @@
 """Who stands in for those that are not there: the paper's decayed utility, by hand and by Lemma 3."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -20,9 +21,12 @@ from fedparity import (
     run,
     stream,
 )
+from fedparity.core.journal import from_json, to_json
+from fedparity.schedulers import Uniform
 from fedparity.surrogates import NoSurrogate, UtilitySurrogate
-from fedparity.tasks import Quadratic
-from fedparity.utility import GlobalLossDrop
+from fedparity.tasks import Logistic, Quadratic
+from fedparity.utility import UTILITIES, GlobalLossDrop
+from fedparity.weightings import WEIGHTINGS
 
 
 def a_ledger(last_completed, loss):
@@ -32,9 +36,15 @@ def a_ledger(last_completed, loss):
     return ledger
 
 
-def losses(*values):
+def losses(*values, ledger=None):
+    """The losses now, and the drop that would be credited for them, as a coordinator asks for both."""
     table = np.array(values, dtype=float)
-    return lambda clients: Evals(clients, table[clients], np.full(len(clients), np.nan))
+
+    def score(clients):
+        evals = Evals(clients, table[clients], np.full(len(clients), np.nan))
+        return dataclasses.replace(evals, credit=GlobalLossDrop().would_credit(None, clients, ledger or LEDGER, evals))
+
+    return score
 
 
 LEDGER = a_ledger([3, 1, -1, 4], [2.0, 5.0, np.nan, 1.0])
@@ -82,6 +92,74 @@ def test_epsilon_is_unknown_where_it_cannot_be_measured():
         assert found.eta_sum > 0
 
 
+# --- the bound is the utility rule's: a gain is compared with what that rule would credit
+
+
+def run_bounds(utility, surrogate="utility", weighting="mean"):
+    """Each round's record and state in a run whose clients come and go."""
+    task = Logistic.synthetic(8, seed=1)
+    engine = Intermittent(InProcess(task), Trace.from_matrix(stream(7, "bound").random((25, 8)) < 0.6))
+    coordinator = Coordinator(
+        3,
+        scheduler=Uniform(),
+        utility=UTILITIES.build(utility),
+        surrogate=SURROGATES.build(surrogate),
+        weighting=WEIGHTINGS.build(weighting),
+    )
+    state, found = coordinator.init(8, task.init(stream(0, "init"))), []
+    for _ in range(25):
+        plan, state = coordinator.plan(state, engine.available(state.round))
+        record, state = coordinator.absorb(state, plan, engine.train(plan), engine.evaluate)
+        found.append((record, state.copy()))
+    return found
+
+
+def test_a_gain_of_accuracy_is_compared_with_a_gain_of_accuracy():
+    task = Logistic.synthetic(8, seed=1)
+    credited = np.full(8, np.nan)
+    seen = 0
+    for record, state in run_bounds("accuracy_gain"):
+        now = task.evaluate(state.params, np.arange(8)).accuracy
+        added = record.surrogate
+        if len(added.clients):
+            truth = np.clip(now - credited, 0, 1)[added.clients]
+            epsilon = np.abs(state.surrogate[added.clients] - truth).max()
+            assert added.bias_bound == pytest.approx(epsilon * added.eta_sum)
+            eta = np.exp(-0.5 * (record.round - state.ledger.last_completed[added.clients]))
+            assert abs(added.utility.sum() - (eta * truth).sum()) <= added.bias_bound + 1e-12  # Lemma 3
+            assert added.bias_bound <= added.eta_sum  # two gains between 0 and 1 are at most 1 apart
+            seen += 1
+        credited[record.completed] = now[record.completed]
+    assert seen > 10
+
+
+def test_what_only_training_could_tell_has_no_bound():
+    """A loss drop is of local training, which clients that are not here did not do."""
+    found = [record.surrogate for record, _ in run_bounds("loss_drop")]
+    assert any(len(s.clients) for s in found)
+    assert all(math.isnan(s.bias_bound) == bool(len(s.clients)) for s in found)
+    level = [record.surrogate for record, _ in run_bounds("loss_drop", "utility:g=level")]
+    assert not any(math.isnan(s.bias_bound) for s in level)  # a level is of the model alone, whatever the rule
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "weighting"), [("memory:own=replace", "memory_mean"), ("memory", "fedvarp"), ("memory", "fedstale")]
+)
+def test_old_updates_are_not_logged_as_free_of_bias(surrogate, weighting):
+    found = [record for record, _ in run_bounds("global_loss_drop", surrogate, weighting)]
+    stale = [bool(record.row_weights[record.row_ages > 0].any()) for record in found]
+    assert any(stale)
+    assert [math.isnan(record.surrogate.bias_bound) for record in found] == stale
+    again = [from_json(to_json(record)).surrogate.bias_bound for record in found]
+    assert [math.isnan(bound) for bound in again] == stale
+
+
+def test_decayed_updates_keep_their_own_bound():
+    found = [record.surrogate for record, _ in run_bounds("none", "decayed:epsilon=2", "decayed_mean")]
+    assert any(s.eta_sum for s in found)
+    assert [s.bias_bound for s in found] == pytest.approx([2 * s.eta_sum for s in found])
+
+
 @pytest.mark.parametrize("epsilon", [None, 0.5])
 def test_nobody_missing_adds_nothing(epsilon):
     rule = UtilitySurrogate(epsilon=epsilon)
@@ -114,7 +192,7 @@ def test_lemma_3(*, kept, last, credited, now, online, g, eta0, lam):
         a_ledger(last, credited),
         np.array(sorted(online), dtype=int),
     )
-    found, _ = rule.stand_in(np.array(kept), 10, available, ledger, losses(*now))
+    found, _ = rule.stand_in(np.array(kept), 10, available, ledger, losses(*now, ledger=ledger))
     missing = found.clients
     assert set(missing.tolist()) == {k for k in range(6) if last[k] >= 0 and k not in online}
     eta = eta0 * np.exp(-lam * (10 - ledger.last_completed[missing]))

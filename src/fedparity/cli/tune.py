@@ -19,13 +19,16 @@ def tune_command(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="A spec file; every method in it is tuned.")],
     *,
     rates: Annotated[str, typer.Option(metavar="A,B,...", help="Local learning rates to try.")] = ".01,.03,.1,.3,1",
+    seeds: Annotated[
+        int | None, typer.Option(help="Seeds to tune on, none of them the spec's.", show_default="as many")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to write the tuned spec.", show_default="SPEC with .tuned.toml")
     ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find each method's local learning rate: every rate on the same traces and seeds; writes a tuned spec.
+    """Each method's local learning rate, by held-back training samples on seeds of their own; writes a tuned spec.
 
     fedparity tune my.toml --rates .01,.1,1
     """
@@ -37,7 +40,7 @@ def tune_command(
 
     loaded = load(spec, overrides or [])
     tried = _rates(rates)
-    wide = grid(loaded, tried)
+    wide = grid(loaded, tried, seeds)
     with Rounds(wide, quiet=as_json) as rounds:
         trace = prepare(wide, rounds.prepare)
     with Stop() as stop, Rounds(wide, quiet=as_json) as rounds:
@@ -65,6 +68,7 @@ def _rates(text: str) -> list[float]:
 def _json(found: Tuned, target: Path) -> dict[str, Any]:
     return {
         "rates": list(found.rates),
+        "seeds": list(found.seeds),
         "complete": found.complete,
         "methods": [
             {
@@ -90,4 +94,5 @@ def _show(found: Tuned, target: Path) -> None:
     edge = [name for name in found.methods if found.at_the_edge(name)]
     if edge:
         say(f"At the end of the range, so try rates beyond it: {', '.join(edge)}.")
+    say(f"Accuracy on training samples that were held back, seed {', '.join(map(str, found.seeds))}.")
     say(f"Tuned spec: {target}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -269,6 +269,8 @@ class Coordinator:
         completed = np.array([r.client for r in used], dtype=np.int64)
         utility, loss = self._credit(state, completed, used, evaluate)
         stand_in = self._stand_in(state, plan, evaluate)
+        if weights[rows.ages > 0].any() and not stand_in.eta_sum:  # without an eta Lemma 3 says nothing of old updates
+            stand_in = replace(stand_in, bias_bound=np.nan)
         if used:
             state.surrogate = self.surrogate.remember(state.surrogate, used, utility)
         record = RoundRecord(
@@ -329,11 +331,19 @@ class Coordinator:
         return utility, np.where(np.isfinite(loss), loss, np.nan)  # a diverged model has no known loss
 
     def _stand_in(self, state: State, plan: RoundPlan, evaluate: Evaluate | None) -> SurrogateCredit:
-        score = None if evaluate is None else lambda clients: evaluate(state.params, clients)
+        score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)
         stand_in, state.surrogate = self.surrogate.stand_in(
             state.surrogate, plan.round, plan.available, state.ledger, score
         )
         return stand_in
+
+    def _score(self, state: State, clients: Ids, evaluate: Evaluate) -> Evals:
+        """The new model on the data of clients that are not here, and what they would be credited with for it."""
+        evals = evaluate(state.params, clients)
+        would_credit = getattr(self.utility, "would_credit", None)
+        if would_credit is None:
+            return evals
+        return replace(evals, credit=would_credit(state.utility, clients, state.ledger, evals))
 
 
 def _sort_out(

@@ -142,7 +142,11 @@ class Weighting(Protocol[S]):
 
 
 class Utility(Protocol[S]):
-    """What taking part was worth to a client."""
+    """What taking part was worth to a client.
+
+    A rule that can tell from the model alone may also have `would_credit(state, clients, ledger, evals)`: what clients
+    that are not here would be credited with under the model as it is now, unknown as NaN.
+    """
 
     @property
     def needs_evaluation(self) -> bool:

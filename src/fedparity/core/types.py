@@ -164,6 +164,8 @@ class Evals:
     clients: Ids
     loss: FloatArray
     accuracy: FloatArray
+    credit: FloatArray | None = None
+    """What the utility rule would credit each of them with; None if it does not say or cannot know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ class SurrogateCredit:
     utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
     eta_sum: float = 0.0
     bias_bound: float = 0.0
+    """Lemma 3: eps * sum of eta; NaN where eps is not known."""
 
 
 @dataclass(frozen=True, slots=True)

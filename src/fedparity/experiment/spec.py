@@ -88,6 +88,9 @@ class Task(_Part):
         default=None, description="images: how they are dealt, NAME[:key=value,...] (fedparity list partitions)"
     )
     validation: float | None = Field(default=None, ge=0, le=0.5, description="share of the data the server holds")
+    scored_on: Literal["validation"] | None = Field(
+        default=None, description="images, validation: accuracy on a fifth of the training data, held back"
+    )
     model: str | None = Field(default=None, description="what is trained (fedparity list models)")
     hidden: int = Field(default=32, ge=1, le=4096, description="digits without a model: hidden units of the MLP")
     features: str | None = Field(
@@ -131,7 +134,8 @@ class Task(_Part):
         if self.device != "cpu" and self.path in {"batched", "compiled"}:
             raise ValueError(f"path={self.path!r} is for the CPU, but device={self.device!r}; use path='plain'")
         if self.dataset in NUMPY:
-            given = [k for k in ("partition", "model", "features", "weights", "trains", "clip") if getattr(self, k)]
+            keys = ("partition", "scored_on", "model", "features", "weights", "trains", "clip")
+            given = [k for k in keys if getattr(self, k)]
             if given or self.optimiser != "sgd" or self.momentum or self.weight_decay:
                 key = given[0] if given else "optimiser, momentum or weight_decay"
                 raise ValueError(f"{key} is for tasks with PyTorch, but dataset={self.dataset!r} is not; leave it out")
@@ -401,6 +405,7 @@ EXAMPLES = {
     "trace_seed": 0,
     "partition": '"dirichlet:alpha=0.5"',
     "validation": 0.02,
+    "scored_on": '"validation"',
     "model": '"cnn"',
     "features": '"efficientnet_lite0:size=96"',
     "weights": '"first.safetensors"',

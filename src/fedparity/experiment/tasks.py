@@ -101,7 +101,27 @@ def _samples(t: TaskSpec, clients: int, seed: int, progress: Progress) -> Sample
         )
         if t.features is not None:
             samples = _featured(t.features, data, samples, progress)
+    if t.scored_on == "validation":
+        samples = _scored_on_training_data(samples, seed)
     return _hold_back(samples, t.validation or 0.0, seed)
+
+
+SCORE_SHARE = 0.2
+"""Of the training samples, held back to choose by."""
+
+
+def _scored_on_training_data(samples: Samples, seed: int) -> Samples:
+    """Held-back training samples in place of the test samples, which nothing is chosen by; no client loses its last."""
+    pool = np.unique(np.concatenate(samples.train))
+    drawn = stream(seed, "scored_on").choice(pool, max(1, round(SCORE_SHARE * len(pool))), replace=False)
+    held = np.setdiff1d(drawn, [rows[0] for rows in samples.train if np.isin(rows, drawn).all()])
+    if not len(held):
+        raise ConfigError("task.scored_on='validation' needs clients with more than one training sample; leave it out")
+    kept = [rows[~np.isin(rows, held)] for rows in samples.train]
+    known = samples.y_train[held]
+    own = [held[np.isin(known, samples.y_train[rows])] for rows in kept]
+    test = _shared([rows if len(rows) else held for rows in own])
+    return replace(samples, x_test=samples.x_train, y_test=samples.y_train, train=kept, test=test, held_out=held)
 
 
 def _channels_first(images: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -3,6 +3,11 @@
 All methods at all rates run side by side as one spec, so that a comparison of tuned methods is fair to each of them.
 The best rate of a method is the one with the highest mean accuracy over seeds; a tie goes to the smaller rate. A rate
 at which a method diverged counts as accuracy 0.
+
+Nothing is chosen by what a run will report: accuracy is taken on training samples that were held back
+(`task.scored_on`), and the seeds, with the partitions, first models and traces that they draw, are none of the spec's.
+The softmax task (`logistic`) has no test samples, and another seed draws other data. The digits are split by seed, so
+that one held back here may be a test image of a run; data sets with a test set of their own are free of that.
 """
 
 from __future__ import annotations
@@ -16,9 +21,11 @@ from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.types import FloatArray
 from fedparity.experiment.run import Run
-from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.experiment.spec import NUMPY, MethodSpec, Spec
 
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
+APART = 10_000
+"""How far tuning seeds lie from the spec's, of which there are a thousand at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +35,8 @@ class Tuned:
     rates: tuple[float, ...]
     methods: tuple[str, ...]
     accuracy: FloatArray
-    """Methods x rates x seeds: mean accuracy over the last tenth of the rounds."""
+    """Methods x rates x seeds: mean accuracy on held-back samples over the last tenth of the rounds."""
+    seeds: tuple[int, ...]
     complete: bool
 
     @property
@@ -45,8 +53,12 @@ class Tuned:
         return self.best(method) in (self.rates[0], self.rates[-1])
 
 
-def grid(spec: Spec, rates: Sequence[float]) -> Spec:
-    """The same spec with every method at every rate."""
+def grid(spec: Spec, rates: Sequence[float], seeds: int | None = None) -> Spec:
+    """The spec with every method at every rate, on other seeds (as many, unless told) and held-back samples."""
+    if spec.task.dataset == "quadratic":
+        raise ConfigError("task.dataset='quadratic' has no accuracy to choose a rate by; use another data set")
+    if seeds is not None:
+        checks.between("seeds", seeds, 1, 1000)
     for rate in rates:
         checks.positive("rate", rate)
     if len(set(rates)) != len(rates):
@@ -58,7 +70,9 @@ def grid(spec: Spec, rates: Sequence[float]) -> Spec:
         for m in spec.methods
         for rate in sorted(rates)
     ]
-    return spec.model_copy(update={"methods": tuple(methods), "name": f"{spec.name[:58]}-tune"})
+    task = spec.task if spec.task.dataset in NUMPY else spec.task.model_copy(update={"scored_on": "validation"})
+    other = {"seed": spec.seed + APART, "seeds": spec.seeds if seeds is None else seeds, "task": task}
+    return spec.model_copy(update=other | {"methods": tuple(methods), "name": f"{spec.name[:58]}-tune"})
 
 
 def _name(method: str, rate: float) -> str:
@@ -71,7 +85,8 @@ def tuned(spec: Spec, rates: Sequence[float], results: Run) -> Tuned:
     found = [
         [[_end(run.column("accuracy")) for run in results.of(_name(m.name, r))] for r in rates] for m in spec.methods
     ]
-    return Tuned(rates, tuple(m.name for m in spec.methods), np.array(found, dtype=np.float64), results.complete)
+    seeds = tuple(sorted({run.seed for run in results.runs}))
+    return Tuned(rates, tuple(m.name for m in spec.methods), np.array(found, dtype=np.float64), seeds, results.complete)
 
 
 def _end(column: FloatArray) -> float:
@@ -81,6 +96,6 @@ def _end(column: FloatArray) -> float:
 
 
 def with_rates(spec: Spec, found: Tuned) -> Spec:
-    """The spec with every method at its best rate."""
+    """The spec as it was given, seeds and all, with every method at its best rate."""
     methods = tuple(m.model_copy(update={"rate": found.best(m.name)}) for m in spec.methods)
     return spec.model_copy(update={"methods": methods})

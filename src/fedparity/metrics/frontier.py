@@ -19,6 +19,7 @@ solves for a named objective, `fractional_frontier` gives the one fractional vec
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -31,6 +32,8 @@ from fedparity.core.types import FloatArray, Ids
 from fedparity.metrics.exchange import Cost, Exchange
 
 Objective = Literal["squares", "cv"]
+CLOSE = 1e-12
+"""Relative size below which two sums are equal."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,36 +96,71 @@ def _frontier(problem: Exchange) -> Frontier:
 def weighted_frontier(trace: Trace, cohort: int, weights: FloatArray, objective: Objective = "squares") -> Frontier:
     """Integer counts that are best for S_k proportional to `weights`, filling every slot.
 
-    squares: the least sum of S_k^2 / w_k, exactly. cv: the lowest CV of S_k / w_k over clients with w_k > 0, by
-    minimising sum_k (S_k / w_k - mu)^2 exactly for mu, and mu again for the result, until it stays; the best of several
-    first guesses is kept (equal to brute force on all tiny cases tried, but not proven).
+    squares: the least sum of S_k^2 / w_k. cv: the lowest CV of S_k / w_k over clients with w_k > 0. Both exactly.
     """
     checks.at_least("cohort", cohort, 1)
     known = _weights(trace, weights)
-    if objective == "squares":
-        problem = Exchange(trace, cohort, Cost(1 / known, np.zeros(len(known))))
-        problem.solve()
-        return _frontier(problem)
-    # For a given mu the sum of squares is a separable convex cost. With mu = sum x^2 / sum x of the last x = S / w, the
-    # next CV cannot be higher; but more than one mu may lead back to itself, hence several first guesses.
-    some = trace.counts() > 0
-    best, lowest = None, np.inf
-    slots = int(np.minimum(trace.sizes(), cohort).sum())
-    first = slots / float(known[some].sum()) if some.any() else 1.0
-    for guess in (1.0, 0.5, 0.7, 0.85, 0.95, 1.05, 1.15, 1.3, 1.6, 2.0):
-        mu = first * guess
-        for _ in range(20):
-            problem = Exchange(trace, cohort, Cost(1 / known**2, 2 * mu / known))
-            problem.solve()
-            share = problem.counts[some] / known[some]
-            cv = float(share.std() / share.mean()) if share.any() else 0.0
-            if cv >= lowest - 1e-12:
-                break
-            best, lowest = _frontier(problem), cv
-            mu = float((share**2).sum() / share.sum())
-    if best is None:
+    if objective == "cv":
+        return _lowest_cv(trace, cohort, known)
+    problem = Exchange(trace, cohort, Cost(1 / known, np.zeros(len(known))))
+    problem.solve()
+    return _frontier(problem)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Corner:
+    """The schedule with the least A - slope B, where A = sum_k x_k^2, B = sum_k x_k and x_k = S_k / w_k."""
+
+    slope: float
+    a: float
+    b: float
+    best: Frontier
+
+    @property
+    def ratio(self) -> float:
+        """A / B^2 = (1 + CV^2) / N."""
+        return self.a / self.b**2
+
+
+def _lowest_cv(trace: Trace, cohort: int, weights: FloatArray) -> Frontier:
+    """The schedule with the least A / B^2: branch and bound over the corners of the convex hull of all (B, A).
+
+    The sets {A >= c B^2} are convex, so the least is at a corner. All of the hull lies above the parabola through it,
+    so it has the least A - slope B at slope = 2 A / B. Corners that belong to slopes between two given ones lie in the
+    triangle of the two corners there and the point where the two lines meet: none is below the lowest of these three.
+    """
+    seen = trace.counts() > 0
+    if not seen.any():
         raise ConfigError("nobody is ever online in this trace; there is nothing to share")
-    return best
+
+    def corner(slope: float) -> _Corner:
+        problem = Exchange(trace, cohort, Cost(1 / weights**2, slope / weights))
+        problem.solve()
+        share = problem.counts[seen] / weights[seen]
+        return _Corner(slope, float((share**2).sum()), float(share.sum()), _frontier(problem))
+
+    worth = [np.sort(1 / weights[trace.online(t)]) for t in range(trace.num_rounds)]
+    least, most = (sum(float(w[cut].sum()) for w in worth) for cut in (slice(cohort), slice(-cohort, None)))
+    best = corner(2 * int(np.minimum(trace.sizes(), cohort).sum()) / float(weights[seen].sum()))
+    found = [best]
+    while (again := corner(2 * best.a / best.b)).ratio < best.ratio:
+        found.append(best := again)
+    # A / B^2 is at least 1 / N and at most what was found, B between what the cheapest and the dearest clients make it.
+    found += [corner(2 * least / int(seen.sum())), corner(2 * best.ratio * most)]
+    open_pairs = list(pairwise(sorted(found, key=lambda c: c.slope)))
+    while open_pairs:
+        left, right = open_pairs.pop()
+        best = min(best, left, right, key=lambda c: c.ratio)
+        if right.b - left.b <= CLOSE * right.b or right.slope <= left.slope:
+            continue
+        b = (left.a - left.slope * left.b - right.a + right.slope * right.b) / (right.slope - left.slope)
+        a = left.a + left.slope * (b - left.b)
+        if a >= best.ratio * b**2 * (1 - CLOSE):
+            continue
+        middle = corner((right.a - left.a) / (right.b - left.b))
+        if middle.a - left.a < middle.slope * (middle.b - left.b) - CLOSE * left.a:
+            open_pairs += [(left, middle), (middle, right)]
+    return best.best
 
 
 def _weights(trace: Trace, weights: FloatArray) -> FloatArray:

@@ -7,7 +7,8 @@ It never touches the model. g = "gain" is the client's last credited utility; g 
 model (the authors' reading: a frozen model on fixed data has a constant loss, so one number replaces a stored network;
 note that a *worse* model then earns more). eps is given, or measured where the truth can be evaluated: the largest
 distance between g_k and what the missing client would be credited (gain) or would lose (level) under the model as it is
-now.
+now. What it would be credited is the utility rule's to say: `global_loss_drop` and `accuracy_gain` know it from the
+model alone, `loss_drop` only from training, so the bound is then empty.
 """
 
 from __future__ import annotations
@@ -62,18 +63,20 @@ class UtilitySurrogate:
         eta = self.eta0 * np.exp(-self.lam * (round - ledger.last_completed[missing]))
         total = float(eta.sum())
         return SurrogateCredit(
-            missing, eta * state[missing], total, self._error(state, missing, ledger, evaluate) * total
+            missing, eta * state[missing], total, self._error(state, missing, evaluate) * total
         ), state
 
-    def _error(self, state: FloatArray, missing: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None) -> float:
+    def _error(self, state: FloatArray, missing: Ids, evaluate: Callable[[Ids], Evals] | None) -> float:
         if self.epsilon is not None:
             return self.epsilon
         if not len(missing):
             return 0.0
         if evaluate is None:
             return math.nan
-        now = evaluate(missing).loss
-        truth = now if self.g == "level" else np.maximum(ledger.loss[missing] - now, 0.0)
+        now = evaluate(missing)
+        truth = now.loss if self.g == "level" else now.credit
+        if truth is None:
+            return math.nan
         error = float(np.abs(state[missing] - truth).max())
         return error if math.isfinite(error) else math.nan
 

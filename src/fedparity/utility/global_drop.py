@@ -17,7 +17,7 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import ClientReport, Evals, FloatArray
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids
 
 
 def _required(evals: Evals | None, rule: str) -> Evals:
@@ -53,6 +53,10 @@ class GlobalLossDrop:
         drop = np.nan_to_num(np.where(np.isnan(last), received, last) - now, nan=0.0)
         return np.clip(drop, 0.0, self.bound), now, state
 
+    def would_credit(self, state: None, clients: Ids, ledger: Ledger, evals: Evals) -> FloatArray:
+        """The same for clients that are not here; NaN for one that was never credited."""
+        return np.asarray(np.clip(ledger.loss[clients] - evals.loss, 0.0, self.bound), dtype=np.float64)
+
 
 @dataclass(frozen=True, slots=True)
 class AccuracyGain:
@@ -81,3 +85,7 @@ class AccuracyGain:
         state[clients] = scored.accuracy
         gain = np.nan_to_num(scored.accuracy - last, nan=0.0)
         return np.clip(gain, 0.0, self.bound), scored.loss, state
+
+    def would_credit(self, state: FloatArray, clients: Ids, ledger: Ledger, evals: Evals) -> FloatArray:
+        """The same for clients that are not here; NaN for one that was never credited."""
+        return np.clip(evals.accuracy - state[clients], 0.0, self.bound)
