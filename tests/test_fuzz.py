@@ -23,13 +23,13 @@ from fedparity.core.errors import FedparityError, InputError, OutputError
 from fedparity.core.files import csv_text, write_text
 from fedparity.core.gate import Gate
 from fedparity.core.journal import from_json, read, to_json
+from fedparity.core.tree import classes_in, flatten, rebuild
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, load_results, run_spec, state_classes
 from fedparity.experiment.spec import load, parse, starter, to_toml
 from fedparity.report.export import export
 from fedparity.store import Disk, Store, verify
 from fedparity.store import store as store_module
-from fedparity.store.tree import classes_in, flatten, rebuild
 from fedparity.traces import Intervals
 
 COUNT = 5000

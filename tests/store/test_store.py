@@ -24,7 +24,7 @@ from fedparity.experiment.results import FILES, open_store
 from fedparity.experiment.runner import Watch, load_results, run_spec, state_classes
 from fedparity.store import DamagedError, Store, verify
 from fedparity.store import store as store_module
-from fedparity.store.tree import class_name
+from fedparity.core.tree import class_name
 from stored_runs import contents, expected, outcome, run_into, same, sha256, spec_of, stop_after
 
 

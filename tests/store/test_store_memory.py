@@ -10,7 +10,7 @@ from fedparity.local.rules import LOCALS
 from fedparity.store import Store
 from fedparity.store import store as store_module
 from fedparity.store.erase import _without
-from fedparity.store.tree import classes_in
+from fedparity.core.tree import classes_in
 from fedparity.tasks import Quadratic
 from stored_runs import same
 

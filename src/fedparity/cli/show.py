@@ -259,11 +259,17 @@ def show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
         table.add_column(no_wrap=True)
         table.add_column()
         for entry in entries:
-            table.add_row(entry["name"], escape(entry["summary"]))
+            table.add_row(entry["name"], escape(entry["summary"]) + from_others(entry))
         console.print(f"[bold]{name}[/bold]")
         console.print(table)
         console.print()
     console.print("fedparity list NAME tells more about one of them.")
+
+
+def from_others(entry: dict[str, Any]) -> str:
+    """Where a component comes from, if it is not one of ours."""
+    origin = entry.get("origin", "fedparity")
+    return "" if origin == "fedparity" else f" (from {origin})"
 
 
 def show_entry(entry: dict[str, Any], text: str, cites: Sequence[str] = ()) -> None:
@@ -272,7 +278,7 @@ def show_entry(entry: dict[str, Any], text: str, cites: Sequence[str] = ()) -> N
 
     console = console_for()
     kind = entry.get("key") or entry["table"]
-    console.print(f"[bold]{entry['name']}[/bold] ({kind}): {escape(entry['summary'])}")
+    console.print(f"[bold]{entry['name']}[/bold] ({kind}): {escape(entry['summary'])}{from_others(entry)}")
     if text:
         console.print(escape(text), soft_wrap=True)
     for key, default in entry["parameters"].items():

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core.types import BoolArray, FloatArray, RoundRecord
 
+A = TypeVar("A", bound=np.generic)
 Normaliser: TypeAlias = Literal["availability", "participation"]
 
 NEVER = -1
@@ -75,6 +76,13 @@ class Ledger:
         """An independent snapshot."""
         return Ledger(self.rounds, **{name: column.copy() for name, column in self._columns().items()})
 
+    def read_only(self) -> Ledger:
+        """The same columns, for eyes only."""
+        return Ledger(self.rounds, **{name: read_only(column) for name, column in self._columns().items()})
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.num_clients} clients, {self.rounds} rounds)"
+
     def __eq__(self, other: object) -> bool:
         """Equal in every bit of every column (NaN equals NaN)."""
         if not isinstance(other, Ledger):
@@ -114,3 +122,10 @@ class Ledger:
         """V_T, the variance of normalised utility across clients; NaN before anybody was seen."""
         values = self.normalised_utility(by, with_surrogates=with_surrogates)
         return float(values.var()) if len(values) else float("nan")
+
+
+def read_only(array: NDArray[A]) -> NDArray[A]:
+    """The same numbers, which cannot be written through what is returned."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

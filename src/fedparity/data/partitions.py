@@ -290,4 +290,5 @@ PARTITIONS: Registry[Scheme] = Registry(
         "groups": Groups,
         "iid": Iid,
     },
+    needs=("split",),
 )

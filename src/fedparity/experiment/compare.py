@@ -25,7 +25,8 @@ import numpy as np
 
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import csv_text
-from fedparity.core.registry import component_class
+from fedparity.core.imports import without_imports
+from fedparity.core.tree import flatten
 from fedparity.core.types import FloatArray
 from fedparity.experiment.results import MethodRun, Results
 from fedparity.experiment.runner import load_results, state_classes
@@ -34,7 +35,6 @@ from fedparity.experiment.tasks import build_task
 from fedparity.metrics import align_seeds, compare_methods, mean_ranks, summarise_performance
 from fedparity.schedulers import SCHEDULERS, Parity
 from fedparity.store import Store
-from fedparity.store.tree import flatten
 
 WORD = 4
 """Bytes of a number on the wire, whatever the simulation works in."""
@@ -427,8 +427,8 @@ def _curves(contenders: Sequence[Contender]) -> tuple[tuple[tuple[float, str], .
     groups: dict[str, list[tuple[float, str]]] = {}
     for c in contenders:
         text = str(c.method.scheduler)
-        maker = SCHEDULERS[text.partition(":")[0].strip()]
-        scheduler = SCHEDULERS.build(text) if component_class(maker) is Parity else None
+        with without_imports():  # only our own parity has a line
+            scheduler = SCHEDULERS.build(text)
         if isinstance(scheduler, Parity) and not isinstance(scheduler.target, str):
             rest = c.method.model_dump(exclude={"name", "scheduler"})
             key = repr((dataclasses.replace(scheduler, target="share"), sorted(rest.items()), c.part.where))

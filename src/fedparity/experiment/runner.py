@@ -13,12 +13,14 @@ import numpy as np
 from fedparity.availability import AVAILABILITY, looks_like_a_path
 from fedparity.core.coordinator import Coordinator, State
 from fedparity.core.errors import ConfigError, InputError
+from fedparity.core.imports import without_imports
 from fedparity.core.journal import Journal, from_json
 from fedparity.core.ledger import Ledger
 from fedparity.core.loop import Stopped, run_side_by_side
 from fedparity.core.protocols import Estimator, Task
 from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
+from fedparity.core.tree import classes_in
 from fedparity.core.types import Evals, RoundRecord, Vector
 from fedparity.data.dataset import Progress as DataProgress
 from fedparity.data.dataset import silent
@@ -34,7 +36,6 @@ from fedparity.schedulers import SCHEDULERS, Fixed, Uniform
 from fedparity.servers import SERVERS
 from fedparity.servers.rate_schedules import RATE_SCHEDULES, Scaled
 from fedparity.store import Committed, Store
-from fedparity.store.tree import classes_in
 from fedparity.surrogates import SURROGATES
 from fedparity.traces import load_trace
 from fedparity.utility import UTILITIES
@@ -267,6 +268,7 @@ def _without(trace: Trace, clients: frozenset[int]) -> Trace:
     return Trace(trace.num_clients, starts, trace.clients[kept], stays, trace.names, before)
 
 
+@without_imports()
 def fresh_state(store: Store, method: str, clients: int = 0) -> State:
     """The first state of a stored method, without its model, from the spec stored with it; 0: for all its clients."""
     spec = parse(store.meta("spec") or "", f"{store.disk.root}: its spec")
@@ -284,6 +286,7 @@ def state_classes(store: Store, method: str) -> dict[str, type]:
     return classes_in(fresh_state(store, method))
 
 
+@without_imports()
 def load_results(folder: str | Path, store: Store) -> Results:
     """The results of a stored run as far as it came, without doing anything more."""
     return run_spec(parse(store.meta("spec") or "", f"{folder}: its spec"), Watch(store=store, go=False))

@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.tree import classes_in
 from fedparity.store.database import DamagedError
 from fedparity.store.disk import Disk
 from fedparity.store.manifest import differences
 from fedparity.store.store import Store
-from fedparity.store.tree import classes_in
 
 Fresh: TypeAlias = Callable[[Store, str, int], Any]
 """The first state of a stored method, for any number of clients (0: as many as it has)."""

@@ -12,8 +12,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 
 from fedparity.core.rows import let_go
+from fedparity.core.tree import Arrays
 from fedparity.store.database import DamagedError
-from fedparity.store.tree import Arrays
 
 SAMPLED = 1 << 16
 """Bytes from which on an array is first compared in a few places."""

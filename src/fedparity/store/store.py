@@ -32,6 +32,7 @@ from safetensors.numpy import save as save_arrays
 from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError
 from fedparity.core.journal import GENESIS, link
 from fedparity.core.rows import let_go
+from fedparity.core.tree import Arrays, flatten, rebuild
 from fedparity.store.database import (
     DATABASE,
     SCHEMA,
@@ -58,7 +59,6 @@ from fedparity.store.pieces import (
     unpacked,
     unpacked_one,
 )
-from fedparity.store.tree import Arrays, flatten, rebuild
 
 FORMAT = 1
 LARGE = 1 << 16

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from stored_runs import same
 
 from fedparity import AVAILABILITY, Coordinator, InProcess, Intermittent, run
 from fedparity.core.errors import InputError
+from fedparity.core.tree import class_name, classes_in, flatten, rebuild
 from fedparity.estimators import ESTIMATORS
 from fedparity.schedulers import SCHEDULERS
-from fedparity.store.tree import class_name, classes_in, flatten, rebuild
 from fedparity.surrogates import SURROGATES
 from fedparity.tasks import Logistic
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
+from stored_runs import same
 
 CLIENTS = 8
 """As many as a forecast has bins: an array of that length is not one entry a client."""
