@@ -114,7 +114,7 @@ class State:
         """The state in a file, for the method that it belongs to; nothing in the file can name code to import."""
 
         def fresh(arrays: tree.Arrays) -> State:
-            return coordinator.init(len(arrays["/ledger/online"]), arrays["/params"])
+            return coordinator.init(len(arrays["/ledger/online"]), np.zeros_like(arrays["/params"]))
 
         state: State = tree.load(path, fresh)
         return state
@@ -160,9 +160,12 @@ class Coordinator:
 
     def __post_init__(self) -> None:
         for name, table in COMPONENTS.items():
-            if (given := getattr(self, name)) is not None:
+            if (given := getattr(self, name)) is not None or name != "estimator":
                 object.__setattr__(self, name, table.of(given))
+        if self.labels is not None:
+            object.__setattr__(self, "labels", np.asarray(self.labels))
         checks.at_least("cohort", self.cohort, 1)
+        checks.at_least("seed", self.seed, 0)
         checks.between("mixing", self.mixing, 0, 1)
         checks.at_least("client_ram", self.client_ram, 0)
         if self.mixing < 1 and self.local.keeps:
@@ -208,11 +211,15 @@ class Coordinator:
             raise ConfigError(
                 f"cohort={self.cohort} but there are only {num_clients} clients; lower it to {num_clients}"
             )
+        if watched is not None and watched.num_clients != num_clients:
+            raise ConfigError(f"clients={num_clients} but {watched.num_clients} were watched; give the same number")
+        if self.labels is not None and (self.labels.ndim != 2 or len(self.labels) != num_clients):
+            raise ConfigError(f"labels has shape {self.labels.shape}; give one row per client, {num_clients} in all")
         model = np.zeros(0) if params is None else np.array(params)
+        if model.ndim != 1 or model.dtype.kind not in "fiu" or not np.isfinite(model).all():
+            raise ConfigError(f"params={one_line(params)} must be one flat array of finite numbers")
         if model.dtype not in (np.float32, np.float64):
             model = model.astype(np.float64)
-        if model.ndim != 1 or not np.isfinite(model).all():
-            raise ConfigError(f"params={one_line(params)} must be one flat array of finite numbers")
         estimator = self.estimator_in_use.init(num_clients)
         if watched is not None and not getattr(self.estimator_in_use, "hindsight", False):
             for t in range(watched.num_rounds):
@@ -246,6 +253,7 @@ class Coordinator:
         state.estimator = estimator.observe(state.estimator, available)
         remaining = None
         if rounds_left is not None:
+            checks.at_least("rounds_left", rounds_left, 0)
             remaining = estimator.remaining(state.estimator, available, rounds_left)
         view = RoundView(
             state.round,

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core import checks
 from fedparity.core.types import BoolArray, FloatArray, RoundRecord
 
 A = TypeVar("A", bound=np.generic)
@@ -43,6 +44,7 @@ class Ledger:
     @classmethod
     def empty(cls, num_clients: int) -> Ledger:
         """Nobody has got anything yet."""
+        checks.at_least("clients", num_clients, 1)
         columns: dict[str, Any] = {
             **{name: np.zeros(num_clients, np.int32) for name in ("online", "selected", "completed", "failed")},
             **{name: np.zeros(num_clients) for name in ("utility", "surrogate_utility")},
@@ -113,6 +115,7 @@ class Ledger:
 
     def normalised_utility(self, by: Normaliser = "availability", *, with_surrogates: bool = False) -> FloatArray:
         """u_k / pi_k of the clients where it is defined: online (or, by participation, selected) at least once."""
+        checks.one_of("by", by, get_args(Normaliser))
         count = self.online if by == "availability" else self.selected
         defined = count > 0
         utility = self.utility + self.surrogate_utility if with_surrogates else self.utility

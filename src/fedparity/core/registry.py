@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from fedparity.core import imports
 from fedparity.core.errors import ConfigError, FedparityError, unknown
-from fedparity.core.reprs import short
+from fedparity.core.reprs import one_line, short
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -57,7 +57,7 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
         """The class or preset of that name, or an error with the nearest name."""
         if name in self._entries:
             return self._entries[name]
-        if imports.names_code(name):
+        if imports.names_code(str(name)):
             return self._maker(name, imports.load(self.kind, name))
         if (point := self._entry_points().get(name)) is not None:
             return self._maker(name, imports.load_entry_point(self.kind, point))
@@ -150,9 +150,9 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
         }
 
     def _split(self, text: str) -> tuple[str, str]:
-        name, _, rest = text.partition(":")
+        name, _, rest = str(text).partition(":")
         name = name.strip()
-        code = None if name in self._entries else imports.names_code(text)
+        code = None if name in self._entries else imports.names_code(str(text))
         return (name, rest) if code is None else code
 
     def _entry_points(self) -> dict[str, EntryPoint]:
@@ -172,7 +172,7 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
             return made
         lacks = [need for need in self._needs if not callable(getattr(made, need, None))]
         if lacks:
-            raise ConfigError(f"{made!r} is no {self.kind}: it has no method {lacks[0]!r}")
+            raise ConfigError(f"{one_line(made)} is no {self.kind}: it has no method {lacks[0]!r}")
         return made
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.errors import InputError
+from fedparity.core.errors import FedparityError, InputError, OutputError
 from fedparity.core.files import write_bytes
 
 Arrays = dict[str, NDArray[Any]]
@@ -106,11 +106,13 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
     """Write a state as a safetensors file: its arrays, and the skeleton in the metadata."""
     from safetensors.numpy import save as packed
 
-    skeleton, arrays = flatten(value)
-    state = json.dumps(skeleton, allow_nan=False, separators=(",", ":"))
-    write_bytes(
-        path, packed({k: np.ascontiguousarray(v) for k, v in arrays.items()}, {"format": FORMAT, "state": state})
-    )
+    try:
+        skeleton, arrays = flatten(value)
+        about = {"format": FORMAT, "state": json.dumps(skeleton, allow_nan=False, separators=(",", ":"))}
+        data = packed({name: np.asarray(array, order="C") for name, array in arrays.items()}, about)
+    except (KeyError, TypeError) as error:  # memory of an own component that is no data
+        raise OutputError(f"{path}: {error}; a state is made of arrays, numbers, texts and dataclasses") from error
+    write_bytes(path, data)
 
 
 def load(path: str | os.PathLike[str], fresh: Callable[[Arrays], D]) -> D:
@@ -119,14 +121,13 @@ def load(path: str | os.PathLike[str], fresh: Callable[[Arrays], D]) -> D:
     try:
         like: Any = fresh(arrays)
         found = rebuild(skeleton, arrays, classes_in(like))
-    except (KeyError, InputError) as error:
+    except (KeyError, TypeError, FedparityError) as error:
         raise InputError(f"{path}: not a state of this method ({error}); give the coordinator that saved it") from error
     for name, array in flatten(like)[1].items():
         kept = arrays.get(name)
         if kept is not None and (kept.shape[:1] != array.shape[:1] or kept.dtype != array.dtype):
-            raise InputError(
-                f"{path}: {name} has shape {kept.shape}, not {array.shape}; give the coordinator that saved it"
-            )
+            kinds = f"{kept.dtype} {kept.shape}, not {array.dtype} {array.shape}"
+            raise InputError(f"{path}: {name} is {kinds}; give the coordinator that saved it")
     for f in dataclasses.fields(like):
         old, new = getattr(like, f.name), getattr(found, f.name, None)
         if old is not None and type(old) is not type(new):
@@ -143,7 +144,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, Arrays]:
             about = file.metadata() or {}
             if about.get("format") != FORMAT:
                 raise InputError(f"{path}: not a state of this version ({FORMAT}); save it again with State.save")
-            return json.loads(about["state"]), {key: np.array(file.get_tensor(key)) for key in file.keys()}  # noqa: SIM118 - no dict
+            names = file.keys()
+            return json.loads(about["state"]), {name: np.array(file.get_tensor(name)) for name in names}
     except (OSError, SafetensorError, KeyError, RecursionError, TypeError, ValueError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise InputError(f"{path}: cannot be read as a state ({reason}); give a file that State.save wrote") from error

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.availability import AVAILABILITY
 from fedparity.core import checks
-from fedparity.core.coordinator import Coordinator
+from fedparity.core.coordinator import Coordinator, Text
 from fedparity.core.errors import ConfigError
 from fedparity.core.journal import Journal
 from fedparity.core.ledger import Ledger
@@ -39,6 +40,7 @@ from fedparity.metrics import (
     summarise_counts,
     weighted_frontier,
 )
+from fedparity.schedulers import SCHEDULERS
 from fedparity.utility import LossDrop
 
 Target: TypeAlias = Literal["share", "opportunity", "utility"]
@@ -64,7 +66,7 @@ class Gains:
 class Setting:
     """Everything but the scheduler: two results with one setting are comparable draw by draw."""
 
-    availability: Availability | Trace
+    availability: Availability | Trace | Text
     clients: int
     rounds: int
     cohort: int
@@ -78,6 +80,8 @@ class Setting:
     """None: what each scheduler asks for; `oracle` knows each draw's trace."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.availability, Trace):
+            object.__setattr__(self, "availability", AVAILABILITY.of(self.availability))
         for name in ("clients", "rounds", "cohort", "draws"):
             checks.at_least(name, getattr(self, name), 1)
         checks.not_negative("seed", self.seed)
@@ -233,7 +237,7 @@ def _flat(draw: Draw) -> Iterator[tuple[str, float]]:
 
 
 def schedule(
-    scheduler: Scheduler[Any],
+    scheduler: Scheduler[Any] | Text,
     setting: Setting,
     *,
     name: str | None = None,
@@ -246,12 +250,15 @@ def schedule(
     by="opportunity" also computes how even counts per round online could have been, which takes longer.
     """
     checks.at_least("workers", workers, 1)
+    checks.one_of("by", by, get_args(Target))
+    name = name or (scheduler if isinstance(scheduler, str) else type(scheduler).__name__)
+    scheduler = SCHEDULERS.of(scheduler)
     draws: list[Draw] = []
     for draw in _map(setting, scheduler, workers, by):
         draws.append(draw)
         if progress is not None:
             progress(len(draws))
-    return Schedule(name or type(scheduler).__name__, setting, tuple(draws))
+    return Schedule(name, setting, tuple(draws))
 
 
 def _map(setting: Setting, scheduler: Scheduler[Any], workers: int, by: Target) -> Iterable[Draw]:
