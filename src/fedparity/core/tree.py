@@ -23,7 +23,7 @@ from fedparity.core.files import write_bytes
 Arrays = dict[str, NDArray[Any]]
 D = TypeVar("D")
 FORMAT = "fedparity-state 1"
-"""What the metadata of a state's file says it is."""
+"""The key in the metadata of a state's file under which its skeleton stands."""
 
 
 def flatten(value: Any, path: str = "") -> tuple[Any, Arrays]:
@@ -108,7 +108,7 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
 
     try:
         skeleton, arrays = flatten(value)
-        about = {"format": FORMAT, "state": json.dumps(skeleton, allow_nan=False, separators=(",", ":"))}
+        about = {FORMAT: json.dumps(skeleton, allow_nan=False, separators=(",", ":"))}  # of several the order varies
         data = packed({name: np.asarray(array, order="C") for name, array in arrays.items()}, about)
     except (KeyError, TypeError) as error:  # memory of an own component that is no data
         raise OutputError(f"{path}: {error}; a state is made of arrays, numbers, texts and dataclasses") from error
@@ -142,10 +142,10 @@ def _read(path: str | os.PathLike[str]) -> tuple[Any, Arrays]:
     try:
         with safe_open(path, "np") as file:
             about = file.metadata() or {}
-            if about.get("format") != FORMAT:
+            if FORMAT not in about:
                 raise InputError(f"{path}: not a state of this version ({FORMAT}); save it again with State.save")
             names = file.keys()
-            return json.loads(about["state"]), {name: np.array(file.get_tensor(name)) for name in names}
+            return json.loads(about[FORMAT]), {name: np.array(file.get_tensor(name)) for name in names}
     except (OSError, SafetensorError, KeyError, RecursionError, TypeError, ValueError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise InputError(f"{path}: cannot be read as a state ({reason}); give a file that State.save wrote") from error
