@@ -23,6 +23,7 @@ from fedparity.core.errors import FedparityError, InputError, OutputError
 from fedparity.core.files import csv_text, write_text
 from fedparity.core.gate import Gate
 from fedparity.core.journal import from_json, read, to_json
+from fedparity.core.tree import classes_in, flatten, rebuild
 from fedparity.experiment.results import open_store
 from fedparity.experiment.run import Run
 from fedparity.experiment.runner import execute, state_classes
@@ -30,7 +31,6 @@ from fedparity.experiment.spec import load, parse, starter, to_toml
 from fedparity.report.export import export
 from fedparity.store import Disk, Store, checkpoints, verify
 from fedparity.store.arrays import unpacked
-from fedparity.store.tree import classes_in, flatten, rebuild
 from fedparity.traces import Intervals
 from stored_runs import unclose
 

@@ -11,7 +11,7 @@ from selection import VARIANTS, N, a_round, a_view, build, warm
 
 from fedparity import ClientReport, Ledger, stream
 from fedparity.core.protocols import Feedback, Learner
-from fedparity.store.tree import classes_in, flatten, rebuild
+from fedparity.core.tree import classes_in, flatten, rebuild
 
 LEARNERS = [name for name in VARIANTS if isinstance(build(name), Learner)]
 ANY = st.floats(-1e308, 1e308) | st.just(float("nan"))

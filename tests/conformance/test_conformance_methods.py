@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedparity import AVAILABILITY, Trace, stream
+from fedparity import AVAILABILITY, State, Trace, stream
 from fedparity.cli.main import app
 from fedparity.core.journal import from_json
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.results import open_store
-from fedparity.experiment.runner import Callbacks, execute, state_classes
+from fedparity.experiment.runner import Callbacks, build_coordinator, execute, state_classes
 from fedparity.experiment.spec import MethodSpec, parse
+from stored_runs import same
 
 N, ROUNDS, EMPTY = 12, 4, 1
 STEPS_ON_MEMORY = ("mifa", "mifa_seen", "fedlaavg", "fedvarp", "fedstale", "parity_memory")
@@ -176,3 +177,15 @@ def test_a_method_is_listed_with_its_components(name):
         assert parts[part] == getattr(method, part)
     assert entries[0]["summary"] == method.summary
     assert entries[0]["reference"] == method.reference
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_saved_state_is_read_back_to_the_bit(name, stored, tmp_path):
+    spec, state = spec_of(ALL), stored[1][name]
+    state.save(tmp_path / "state.safetensors")
+    coordinator = build_coordinator(spec, MethodSpec(name=name), spec.seed, trace=a_trace())
+    found = State.load(tmp_path / "state.safetensors", coordinator)
+    assert found is not state
+    assert same(found, state)
+    found.save(tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "state.safetensors").read_bytes()

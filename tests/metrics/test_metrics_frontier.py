@@ -179,7 +179,7 @@ def test_refusals_name_the_rule():
         frontier(trace, 0)
     with pytest.raises(ConfigError, match="total=5 must be between 0 and the 1 slots"):
         frontier(trace, 1, total=5)
-    with pytest.raises(ConfigError, match="1 weights for 2 clients"):
+    with pytest.raises(ConfigError, match=r"weights of shape \(1,\) for 2 clients"):
         weighted_frontier(trace, 1, np.ones(1))
     with pytest.raises(ConfigError, match="above 0 for every client"):
         fractional_frontier(trace, 1, np.zeros(2))

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from fedparity import ClientReport, Coordinator
 from fedparity.core.errors import ConfigError
+from fedparity.core.tree import classes_in, flatten, rebuild
 from fedparity.servers import SERVERS, Adaptive, Sgd
 from fedparity.servers.rate_schedules import RATE_SCHEDULES, Scaled, rate_schedule_of
-from fedparity.store.tree import classes_in, flatten, rebuild
 
 
 def walk(server, updates, start=0.0):

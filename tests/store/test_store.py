@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedparity.core.errors import ConfigError, InputError, OutputError
+from fedparity.core.tree import class_name
 from fedparity.experiment.results import FILES, open_store
 from fedparity.experiment.run import Run
 from fedparity.experiment.runner import Callbacks, execute, state_classes
 from fedparity.store import DamagedError, Store, checkpoints, verify
 from fedparity.store.database import Database
-from fedparity.store.tree import class_name
 from stored_runs import contents, expected, outcome, run_into, same, sha256, spec_of, stop_after, unclose
 
 

@@ -6,10 +6,10 @@ import pytest
 from fedparity import SCHEDULERS, SURROGATES, WEIGHTINGS, Coordinator, InProcess, Intermittent, Journal, Trace, run
 from fedparity.core.journal import to_json
 from fedparity.core.rows import mapping_of
+from fedparity.core.tree import classes_in
 from fedparity.local.rules import LOCALS
 from fedparity.store import Store, checkpoints
 from fedparity.store.erase import without
-from fedparity.store.tree import classes_in
 from fedparity.tasks import Quadratic
 from stored_runs import same
 

@@ -11,6 +11,7 @@ from fedparity.availability.diurnal import Cyclic, Diurnal, Staircase
 from fedparity.availability.markov import Markov
 from fedparity.availability.outages import Outages
 from fedparity.availability.phones import Phones
+from fedparity.core.imports import names_code
 from fedparity.core.protocols import Availability
 from fedparity.core.registry import Registry
 
@@ -32,12 +33,16 @@ AVAILABILITY: Registry[Availability] = Registry(
         "bursty": Bursty,
         "adversarial": Adversarial,
     },
+    group="availability",
+    needs=("draw",),
 )
 
 
 def looks_like_a_path(text: str) -> bool:
     """Whether a text that says who is there names a file rather than a model."""
     name = text.partition(":")[0]
+    if names_code(text) and not _is_there(text):
+        return False
     return name not in AVAILABILITY and ("/" in name or "." in name or (name != "" and _is_there(name)))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedparity.availability import AVAILABILITY, looks_like_a_path
 from fedparity.core.errors import ConfigError, FedparityError, unknown
+from fedparity.core.imports import without_imports
 from fedparity.core.registry import Registry, component_class
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
@@ -89,12 +90,12 @@ def parts_of(entry: Entry) -> list[Entry]:
     found = []
     for key, text in entry["parameters"].items() if entry["table"] == "methods" else ():
         table = COMPONENTS.get(TABLE_OF.get(key, f"{key}s"))
-        name = str(text).partition(":")[0].strip()
+        name = "" if table is None else table.name_in(str(text))
         if table is None or name not in table or name in ("none", "plain"):
             continue
         built = table.build(str(text))
         described = {"table": TABLE_OF.get(key, f"{key}s"), **table.describe(name), "key": key}
-        found.append(described | {"parameters": {k: getattr(built, k) for k in described["parameters"]}})
+        found.append(described | {"parameters": {k: getattr(built, k, None) for k in described["parameters"]}})
     return found
 
 
@@ -114,7 +115,8 @@ def _counts(table: str, parameters: dict[str, Any]) -> bool:
 
 def cites_of_spec(spec: Spec) -> list[str]:
     """The citation keys of everything a spec uses, methods first."""
-    return list(dict.fromkeys(_spec_keys(spec.resolved())))
+    with without_imports():  # a spec may come from a folder that was received
+        return list(dict.fromkeys(_spec_keys(spec.resolved())))
 
 
 def _spec_keys(spec: Spec) -> Iterator[str]:
@@ -132,21 +134,22 @@ def _component_keys(values: dict[str, Any]) -> Iterator[str]:
     for key, text in values.items():
         if not isinstance(text, str) or key in ("name", "availability"):
             continue
-        name, of = text.partition(":")[0].strip(), TABLE_OF.get(key, f"{key}s")
+        of = TABLE_OF.get(key, f"{key}s")
         table = COMPONENTS.get(of)
         if table is None:
-            yield from citations.keys_of(of, name)
-        elif name in table:
+            yield from citations.keys_of(of, text.partition(":")[0].strip())
+        elif (name := table.name_in(text)) in table:
             described = table.describe(name)
             built = table.build(text)
-            if _counts(of, {k: getattr(built, k) for k in described["parameters"]}):
+            if _counts(of, {k: getattr(built, k, None) for k in described["parameters"]}):
                 yield from citations.keys_of(of, name, described["reference"])
 
 
 def _availability_keys(text: str) -> Iterator[str]:
     if not looks_like_a_path(text):
-        name = text.partition(":")[0].strip()
-        yield from citations.keys_of("availability", name, AVAILABILITY.describe(name)["reference"])
+        name = AVAILABILITY.name_in(text)
+        if name in AVAILABILITY:
+            yield from citations.keys_of("availability", name, AVAILABILITY.describe(name)["reference"])
         return
     kind = trace_kind(text)
     if kind is not None:

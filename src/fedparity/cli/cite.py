@@ -61,11 +61,12 @@ def _listed_name(text: str) -> bool:
 
 def _spec_behind(text: str) -> Spec | None:
     """The spec of a file or a run; None if the text is no path."""
+    from fedparity.core.imports import without_imports
     from fedparity.experiment.spec import load, parse
     from fedparity.store import Store
 
     path = Path(text)
     if (path / "run.db").exists() or (path.is_dir() and not _listed_name(text)):
-        with Store.read(path) as store:
+        with Store.read(path) as store, without_imports():
             return parse(store.spec(), f"{path}: its spec")
     return load(path) if path.is_file() or path.suffix == ".toml" or len(path.parts) > 1 else None

@@ -57,11 +57,17 @@ def show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
         table.add_column(no_wrap=True)
         table.add_column()
         for entry in entries:
-            table.add_row(entry["name"], escape(entry["summary"]))
+            table.add_row(entry["name"], escape(entry["summary"] + from_others(entry)))
         console.print(f"[bold]{name}[/bold]")
         console.print(table)
         console.print()
     console.print("fedparity list NAME tells more about one of them.")
+
+
+def from_others(entry: dict[str, Any]) -> str:
+    """Where a component comes from, if it is not one of ours."""
+    origin = entry.get("origin", "fedparity")
+    return "" if origin == "fedparity" else f" (from {origin})"
 
 
 def _show_entry(entry: dict[str, Any], text: str, cites: Sequence[str] = ()) -> None:
@@ -70,11 +76,13 @@ def _show_entry(entry: dict[str, Any], text: str, cites: Sequence[str] = ()) -> 
 
     console = console_for()
     kind = entry.get("key") or entry["table"]
-    console.print(f"[bold]{entry['name']}[/bold] ({kind}): {escape(entry['summary'])}")
+    console.print(f"[bold]{entry['name']}[/bold] ({kind}): {escape(entry['summary'] + from_others(entry))}")
     if text:
         console.print(escape(text), soft_wrap=True)
     for key, default in entry["parameters"].items():
         console.print(f"  {key} = {escape(str(default))}", soft_wrap=True)
+        if told := entry.get("parameter_help", {}).get(key):
+            console.print(f"      {escape(told)}", soft_wrap=True)
     if entry["reference"]:
         console.print(f"Reference: {escape(entry['reference'])}", soft_wrap=True)
     if cites:

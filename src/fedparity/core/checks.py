@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from fedparity.core.errors import ConfigError
 
 
 def _refuse(name: str, value: object, rule: str) -> ConfigError:
-    return ConfigError(f"{name}={value} must be {rule}")
+    shown = repr(value) if isinstance(value, str) else value
+    return ConfigError(f"{name}={shown} must be {rule}")
 
 
-def _finite(value: float) -> bool:
-    """Whether a float can hold it."""
+def _finite(value: Any) -> bool:
+    """Whether it is a number that a float can hold."""
     try:
         return math.isfinite(value)
-    except OverflowError:
+    except (OverflowError, TypeError, ValueError):
         return False
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating))
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def positive(name: str, value: float) -> None:
@@ -33,13 +45,13 @@ def not_negative(name: str, value: float) -> None:
 
 def between(name: str, value: float, low: float, high: float) -> None:
     """Refuse anything outside [low, high]."""
-    if not low <= value <= high:
+    if not (_is_number(value) and low <= value <= high):
         raise _refuse(name, value, f"between {low:g} and {high:g}")
 
 
 def at_least(name: str, value: int, low: int) -> None:
-    """Refuse a whole number below `low`."""
-    if not (_finite(value) and value >= low and value == int(value)):
+    """Refuse anything but a whole number of at least `low`."""
+    if not (_whole(value) and value >= low):
         raise _refuse(name, value, f"a whole number of at least {low}")
 
 
@@ -50,3 +62,9 @@ def is_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse anything but one of a few words."""
+    if value not in choices:
+        raise _refuse(name, value, f"one of {', '.join(choices)}")

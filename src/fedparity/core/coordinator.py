@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core import checks
+from fedparity.core import checks, tree
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.gate import Gate
-from fedparity.core.ledger import Ledger
+from fedparity.core.ledger import Ledger, read_only
 from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import (
     Estimator,
@@ -35,8 +36,11 @@ from fedparity.core.protocols import (
     Utility,
     Weighting,
 )
+from fedparity.core.registry import Registry
+from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
 from fedparity.core.rows import combine
+from fedparity.core.selection import ids_of, select, weigh
 from fedparity.core.spill import GIGABYTE, SpillFile
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
@@ -56,17 +60,30 @@ from fedparity.core.types import (
     Vector,
     slots_per_round,
 )
-from fedparity.estimators import Forecast, RunningMean
-from fedparity.local.rules import Plain
-from fedparity.schedulers import Parity
-from fedparity.servers import Sgd
-from fedparity.servers.rate_schedules import Constant, RateSchedule
-from fedparity.surrogates import NoSurrogate
-from fedparity.utility import LossDrop
-from fedparity.weightings import Mean
+from fedparity.estimators import ESTIMATORS, Forecast, RunningMean
+from fedparity.local.rules import LOCALS, Plain
+from fedparity.schedulers import SCHEDULERS, Parity
+from fedparity.servers import SERVERS, Sgd
+from fedparity.servers.rate_schedules import RATE_SCHEDULES, Constant, RateSchedule
+from fedparity.surrogates import SURROGATES, NoSurrogate
+from fedparity.utility import UTILITIES, LossDrop
+from fedparity.weightings import WEIGHTINGS, Mean
 
 NO_REPLY = "no reply"
 AT_ODDS = "two updates that differ"
+COMPONENTS: dict[str, Registry[Any]] = {
+    "scheduler": SCHEDULERS,
+    "estimator": ESTIMATORS,
+    "weighting": WEIGHTINGS,
+    "utility": UTILITIES,
+    "surrogate": SURROGATES,
+    "server": SERVERS,
+    "local": LOCALS,
+    "local_rate": RATE_SCHEDULES,
+}
+"""Fields of a `Coordinator` that may be given by name, and the table that each is looked up in."""
+Text: TypeAlias = Any
+"""A component's text. `Any` to type checkers: after `__post_init__` every field is an object."""
 
 
 @dataclass(slots=True)
@@ -92,25 +109,42 @@ class State:
         """An independent snapshot."""
         return copy.deepcopy(self)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a safetensors file, which `State.load` reads back to the bit."""
+        tree.save(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], coordinator: Coordinator) -> State:
+        """The state in a file, for the method that it belongs to; nothing in the file can name code to import."""
+
+        def fresh(arrays: tree.Arrays) -> State:
+            return coordinator.init(len(arrays["/ledger/online"]), np.zeros_like(arrays["/params"]))
+
+        state: State = tree.load(path, fresh)
+        return state
+
+    def __repr__(self) -> str:
+        return f"State(round {self.round}, {self.ledger.num_clients} clients, a model of {len(self.params)} numbers)"
+
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """A method: independent choices that make up a round."""
+    """A method: independent choices that make up a round, each an object or the text of one (`parity:target=.5`)."""
 
     cohort: int
     """How many clients to ask a round (m)."""
     seed: int = 0
-    scheduler: Scheduler[Any] = field(default_factory=Parity)
-    estimator: Estimator[Any] | None = None
+    scheduler: Scheduler[Any] | Text = field(default_factory=Parity)
+    estimator: Estimator[Any] | Text | None = None
     """How availability is estimated; None: a forecast for a scheduler that looks ahead, else the running mean."""
-    weighting: Weighting[Any] = field(default_factory=Mean)
-    utility: Utility[Any] = field(default_factory=LossDrop)
-    surrogate: Surrogate[Any] = field(default_factory=NoSurrogate)
-    server: Server[Any] = field(default_factory=Sgd)
+    weighting: Weighting[Any] | Text = field(default_factory=Mean)
+    utility: Utility[Any] | Text = field(default_factory=LossDrop)
+    surrogate: Surrogate[Any] | Text = field(default_factory=NoSurrogate)
+    server: Server[Any] | Text = field(default_factory=Sgd)
     """How the model moves along weights @ updates."""
-    local: Local = field(default_factory=Plain)
+    local: Local | Text = field(default_factory=Plain)
     """How clients train, and what they keep."""
-    local_rate: RateSchedule = field(default_factory=Constant)
+    local_rate: RateSchedule | Text = field(default_factory=Constant)
     """What clients' learning rates are multiplied by, round by round."""
     mixing: float = 1.0
     """Algorithm 2's a: a client starts from (1 - a) times its own last model plus a times the global one."""
@@ -129,7 +163,13 @@ class Coordinator:
     spill: SpillFile = field(default_factory=SpillFile, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name, table in COMPONENTS.items():
+            if (given := getattr(self, name)) is not None or name != "estimator":
+                object.__setattr__(self, name, table.of(given))
+        if self.labels is not None:
+            object.__setattr__(self, "labels", np.asarray(self.labels))
         checks.at_least("cohort", self.cohort, 1)
+        checks.at_least("seed", self.seed, 0)
         checks.between("mixing", self.mixing, 0, 1)
         checks.at_least("client_ram", self.client_ram, 0)
         if self.mixing < 1 and self.local.keeps:
@@ -143,6 +183,9 @@ class Coordinator:
             raise ConfigError(
                 f"min_reports={self.min_reports} but only {self.asked} are asked; lower it or raise cohort"
             )
+
+    def __repr__(self) -> str:
+        return short(self)
 
     @property
     def estimator_in_use(self) -> Estimator[Any]:
@@ -172,7 +215,13 @@ class Coordinator:
             raise ConfigError(
                 f"cohort={self.cohort} but there are only {num_clients} clients; lower it to {num_clients}"
             )
+        if watched is not None and watched.num_clients != num_clients:
+            raise ConfigError(f"clients={num_clients} but {watched.num_clients} were watched; give the same number")
+        if self.labels is not None and (self.labels.ndim != 2 or len(self.labels) != num_clients):
+            raise ConfigError(f"labels has shape {self.labels.shape}; give one row per client, {num_clients} in all")
         model = np.zeros(0) if params is None else np.array(params)
+        if model.ndim != 1 or model.dtype.kind not in "fiu" or not np.isfinite(model).all():
+            raise ConfigError(f"params={one_line(params)} must be one flat array of finite numbers")
         if model.dtype not in (np.float32, np.float64):
             model = model.astype(np.float64)
         estimator = self.estimator_in_use.init(num_clients)
@@ -204,24 +253,26 @@ class Coordinator:
         `losses(params, clients, samples)` is asked only by schedulers that choose by the loss of the model as it is.
         """
         estimator = self.estimator_in_use
+        available = ids_of(available, f"round {state.round}: available", state.ledger.num_clients)
         state.estimator = estimator.observe(state.estimator, available)
         remaining = None
         if rounds_left is not None:
+            checks.at_least("rounds_left", rounds_left, 0)
             remaining = estimator.remaining(state.estimator, available, rounds_left)
         view = RoundView(
             state.round,
             rounds_left,
             self.asked,
-            available,
+            read_only(available),
             estimator.estimate(state.estimator, available),
             remaining,
-            state.ledger,
+            state.ledger.read_only(),
             losses=None if losses is None else lambda ids, samples: losses(state.params, ids, samples),
             expected=lambda rounds: estimator.remaining(state.estimator, available, rounds),
             labels=self.labels,
         )
         rng = stream(self.seed, "select", state.round)
-        cohort, state.scheduler = self.scheduler.select(state.scheduler, view, rng)
+        cohort, state.scheduler = select(self.scheduler, state.scheduler, view, rng)
         asked = cohort.clients.tolist()
         own = {client: state.client_models[client] for client in asked if client in state.client_models}
         plan = RoundPlan(
@@ -302,7 +353,7 @@ class Coordinator:
         rows, state.surrogate = self.surrogate.complete(
             state.surrogate, plan.round, _rows(plan, used), plan.params, state.ledger
         )
-        weights, state.weighting = self.weighting.weigh(state.weighting, rows, state.ledger)
+        weights, state.weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
         if len(rows.clients):
             update = combine(weights, rows.deltas, len(state.params))
             state.params, state.server = self.server.step(state.server, state.params, update, plan.round)

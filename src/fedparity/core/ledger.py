@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core import checks
 from fedparity.core.marks import PER_CLIENT
 from fedparity.core.types import BoolArray, FloatArray, RoundRecord
 
+A = TypeVar("A", bound=np.generic)
 Normaliser: TypeAlias = Literal["availability", "participation"]
 
 NEVER = -1
@@ -43,6 +45,7 @@ class Ledger:
     @classmethod
     def empty(cls, num_clients: int) -> Ledger:
         """Nobody has got anything yet."""
+        checks.at_least("clients", num_clients, 1)
         columns: dict[str, Any] = {
             **{name: np.zeros(num_clients, np.int32) for name in ("online", "selected", "completed", "failed")},
             **{name: np.zeros(num_clients) for name in ("utility", "surrogate_utility")},
@@ -76,6 +79,13 @@ class Ledger:
         """An independent snapshot."""
         return Ledger(self.rounds, **{name: column.copy() for name, column in self._columns().items()})
 
+    def read_only(self) -> Ledger:
+        """The same columns, for eyes only."""
+        return Ledger(self.rounds, **{name: read_only(column) for name, column in self._columns().items()})
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.num_clients} clients, {self.rounds} rounds)"
+
     def __eq__(self, other: object) -> bool:
         """Equal in every bit of every column (NaN equals NaN)."""
         if not isinstance(other, Ledger):
@@ -106,6 +116,7 @@ class Ledger:
 
     def normalised_utility(self, by: Normaliser = "availability", *, with_surrogates: bool = False) -> FloatArray:
         """u_k / pi_k of the clients where it is defined: online (or, by participation, selected) at least once."""
+        checks.one_of("by", by, get_args(Normaliser))
         count = self.online if by == "availability" else self.selected
         defined = count > 0
         utility = self.utility + self.surrogate_utility if with_surrogates else self.utility
@@ -115,3 +126,10 @@ class Ledger:
         """V_T, the variance of normalised utility across clients; NaN before anybody was seen."""
         values = self.normalised_utility(by, with_surrogates=with_surrogates)
         return float(values.var()) if len(values) else float("nan")
+
+
+def read_only(array: NDArray[A]) -> NDArray[A]:
+    """The same numbers, which cannot be written through what is returned."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -15,6 +15,7 @@ from fedparity.core import checks
 from fedparity.core.coordinator import Coordinator, State
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Engine, Observer
+from fedparity.core.reprs import one_line
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray, Ids, RoundRecord, Vector
 
@@ -36,7 +37,7 @@ def run(
 ) -> State:
     """Carry one method through `rounds` rounds; a given `state` is continued where it stands.
 
-    A new run needs `num_clients` and, unless it is bookkeeping only, the first model `params`.
+    A new run needs the first model `params`, unless it is bookkeeping only, and `num_clients` if the engine cannot say.
     """
     states = None if state is None else {method: state}
     done = run_side_by_side(
@@ -67,12 +68,15 @@ def run_side_by_side(
     `after` is called when the observers have been told: it may store the state, or raise to stop the run.
     """
     checks.at_least("rounds", rounds, 1)
-    if not methods:
-        raise ConfigError("methods={} must have at least one entry; give a coordinator by name")
+    if not (hasattr(methods, "items") and methods):
+        raise ConfigError(f"methods={one_line(methods)} must have at least one entry; give a coordinator by name")
+    known = clients_of(engine)
+    if num_clients is not None and known is not None and num_clients != known:
+        raise ConfigError(f"num_clients={num_clients} but the engine has {known}; leave it out")
     now: dict[str, State] = dict(states or {})
     for name, coordinator in methods.items():
         if name not in now:
-            now[name] = coordinator.init(num_clients or 0, params)
+            now[name] = coordinator.init(num_clients or known or 0, params)
     validate: Callable[[Vector], float] | None = getattr(engine, "validate", None)
     for t in range(min(state.round for state in now.values()), rounds):
         available = engine.available(t)
@@ -88,6 +92,13 @@ def run_side_by_side(
             if after is not None:
                 after(name, record, state)
     return now
+
+
+def clients_of(engine: Engine) -> int | None:
+    """How many clients an engine has, if it says so."""
+    if not callable(getattr(engine, "available", None)):
+        raise ConfigError(f"engine={one_line(engine)} must be an engine; InProcess(task) makes one of a task")
+    return getattr(engine, "num_clients", None)
 
 
 def _losses(engine: Engine, rng: np.random.Generator, params: Vector, clients: Ids, samples: int) -> FloatArray:

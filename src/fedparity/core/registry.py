@@ -1,7 +1,9 @@
 """Tables of named components: `NAME[:key=value,...]` in, a checked object out.
 
 A table maps a name to a frozen dataclass, or to a preset of one (`functools.partial`). Adding a component is one file
-and one line in its table; the command line, the docs and the conformance suites read the tables.
+and one line in its table; the command line, the docs and the conformance suites read the tables. Components of others
+need no line: `TABLE.register(name, cls)`, an entry point of the group `fedparity.GROUP` in an installed package, or
+`package.module:Class[:key=value,...]` wherever a name is taken.
 """
 
 from __future__ import annotations
@@ -10,47 +12,107 @@ import dataclasses
 import functools
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
+from fedparity.core import imports
 from fedparity.core.described import parameter_help
-from fedparity.core.errors import ConfigError, unknown
+from fedparity.core.errors import ConfigError, FedparityError, unknown
+from fedparity.core.reprs import one_line, short
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+OURS = "fedparity"
+"""Where our own components come from, as lists say it."""
+_NAME = re.compile(r"[^\W\d][\w-]*")
 
 
 class Registry(Mapping[str, Callable[..., T]], Generic[T]):
-    """Components of one kind, by name."""
+    """Components of one kind, by name: ours, registered ones and entry points of installed packages, in this order."""
 
-    def __init__(self, kind: str, entries: Mapping[str, Callable[..., T]]) -> None:
-        """`kind` is the singular noun used in messages."""
+    def __init__(
+        self,
+        kind: str,
+        entries: Mapping[str, Callable[..., T]],
+        *,
+        group: str | None = None,
+        needs: tuple[str, ...] = (),
+    ) -> None:
+        """`kind` is the singular noun used in messages, `group` the plural; every component has the methods `needs`."""
         self.kind = kind
+        self.group = f"{kind}s" if group is None else group
+        self._needs = needs
         self._entries = dict(entries)
+        self._registered: set[str] = set()
+        self._installed: dict[str, EntryPoint] | None = None
+        for name, maker in reversed(list(entries.items())):
+            if isinstance(maker, type) and dataclasses.is_dataclass(maker):
+                maker.__repr__ = functools.partialmethod(short, name)  # type: ignore[assignment]
 
     def __getitem__(self, name: str) -> Callable[..., T]:
         """The class or preset of that name, or an error with the nearest name."""
-        try:
+        if name in self._entries:
             return self._entries[name]
-        except KeyError:
-            raise unknown(self.kind, name, self._entries) from None
+        if imports.names_code(str(name)):
+            return self._maker(name, imports.load(self.kind, name))
+        if (point := self._entry_points().get(name)) is not None:
+            return self._maker(name, imports.load_entry_point(self.kind, point))
+        raise unknown(self.kind, name, self)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        return name in self._entries or name in self._entry_points()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter((*self._entries, *self._entry_points()))
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._entries) + len(self._entry_points())
+
+    def __repr__(self) -> str:
+        names = list(self._entries)
+        more = ", ..." if len(names) > 4 else ""
+        return f"{type(self).__name__}({len(names)} {self.group}: {', '.join(names[:4])}{more})"
+
+    @overload
+    def register(self, name: str, maker: Callable[..., T]) -> Callable[..., T]: ...
+    @overload
+    def register(self, name: str) -> Callable[[Callable[..., T]], Callable[..., T]]: ...
+    def register(self, name: str, maker: Callable[..., T] | None = None) -> Callable[..., Any]:
+        """Add a component under a name of its own; without `maker` a decorator. The same class may come again."""
+        if maker is None:
+            return functools.partial(self.register, name)
+        if not _NAME.fullmatch(str(name)):
+            raise ConfigError(f"{self.kind} {name!r}: a name is made of letters, digits, _ and -, a letter first")
+        there = self._entries.get(name)
+        if there is not None and not (name in self._registered and _origin(there) == _origin(maker)):
+            raise ConfigError(f"{self.kind} {name!r} is there already ({_origin(there)}); choose another name")
+        self._entries[name] = self._maker(name, maker)
+        self._registered.add(name)
+        if self._installed is not None:
+            self._installed.pop(name, None)
+        return maker
+
+    def name_in(self, text: str) -> str:
+        """The name that a component's text begins with; that of code of others is `package.module:Class`."""
+        return self._split(text)[0]
+
+    def of(self, given: str | T) -> T:
+        """A component given as an object, or as the text of one."""
+        return self.build(given) if isinstance(given, str) else self._fitting(given)
 
     def build(self, text: str) -> T:
-        """The component that `NAME[:key=value,...]` asks for."""
-        name, _, rest = text.partition(":")
-        maker = self[name.strip()]
+        """The component that `NAME[:key=value,...]` or `package.module:Class[:key=value,...]` asks for."""
+        name, rest = self._split(text)
+        if name not in self._entries and not imports.allowed():
+            return cast("T", imports.NotImported(text))
+        maker = self[name]
         given: dict[str, Any] = {}
-        hints = _hints(maker)
+        hints = _hints(self.kind, name, maker)
         for part in filter(None, (p.strip() for p in rest.split(","))):
             key, equals, value = part.partition("=")
             key = key.strip()
@@ -61,39 +123,92 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
             if key in given:
                 raise ConfigError(f"{self.kind} {text!r}: key {key!r} is given twice; keep one")
             given[key] = convert(f"{name}:{key}", value.strip(), hints[key])
-        return maker(**given)
+        try:
+            return self._fitting(maker(**given))
+        except FedparityError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"{self.kind} {text!r} cannot be made ({type(error).__name__}: {error})") from error
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Name, summary, parameters (defaults, and what they do) and reference, as `fedparity list` shows them."""
-        maker = self[name]
+        """Name, summary, parameters with their defaults, reference and origin, as `fedparity list` shows them."""
+        point = None if name in self._entries else self._entry_points().get(name)
+        origin = imports.origin(point) if point else _origin(self[name]) if name in self._registered else OURS
+        try:
+            maker = self[name]
+        except ConfigError as error:
+            if point is None:
+                raise
+            return {"name": name, "summary": str(error), "parameters": {}, "reference": None, "origin": origin}
         cls = component_class(maker)
         preset = maker.keywords if isinstance(maker, functools.partial) else {}
         return {
             "name": name,
             "summary": (inspect.getdoc(cls) or "").partition("\n")[0],
-            "parameters": {
-                f.name: preset.get(f.name, None if f.default is dataclasses.MISSING else f.default)
-                for f in _fields(cls)
-            },
+            "parameters": {key: preset.get(key, default) for key, default in _parameters(cls).items()},
             "parameter_help": parameter_help(cls),
             "reference": getattr(cls, "reference", None),
+            "origin": origin,
         }
+
+    def _split(self, text: str) -> tuple[str, str]:
+        name, _, rest = str(text).partition(":")
+        name = name.strip()
+        code = None if name in self._entries else imports.names_code(str(text))
+        return (name, rest) if code is None else code
+
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        if self._installed is None:
+            self._installed = imports.entry_points(self.kind, f"{OURS}.{self.group}", self._entries)
+        return self._installed
+
+    def _maker(self, name: str, maker: Any) -> Callable[..., T]:
+        if not callable(maker):
+            raise ConfigError(f"{self.kind} {name!r} must be a class, not a {type(maker).__name__}")
+        return cast("Callable[..., T]", maker)
+
+    def _fitting(self, made: T) -> T:
+        if isinstance(made, type):
+            raise ConfigError(f"{self.kind} {made.__name__} is a class; give one of its objects: {made.__name__}()")
+        if isinstance(made, imports.NotImported):
+            return made
+        lacks = [need for need in self._needs if not callable(getattr(made, need, None))]
+        if lacks:
+            raise ConfigError(f"{one_line(made)} is no {self.kind}: it has no method {lacks[0]!r}")
+        return made
 
 
 def component_class(maker: Callable[..., Any]) -> type:
     """The class behind a table entry, preset or not."""
     inner = maker.func if isinstance(maker, functools.partial) else maker
-    return typing.cast("type", inner)
+    return cast("type", inner)
 
 
-def _fields(cls: type) -> list[dataclasses.Field[Any]]:
-    return [f for f in dataclasses.fields(cls) if f.metadata.get("settable", True)]
-
-
-def _hints(maker: Callable[..., Any]) -> dict[str, Any]:
+def _origin(maker: Callable[..., Any]) -> str:
     cls = component_class(maker)
-    hints = typing.get_type_hints(cls)
-    return {f.name: hints[f.name] for f in _fields(cls)}
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _parameters(cls: Any) -> dict[str, Any]:
+    """What can be set, each with its default: fields of a dataclass, else arguments."""
+    if dataclasses.is_dataclass(cls):
+        settable = [f for f in dataclasses.fields(cls) if f.init and f.metadata.get("settable", True)]
+        return {f.name: None if f.default is dataclasses.MISSING else f.default for f in settable}
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = [p for p in inspect.signature(cls).parameters.values() if p.kind in named]
+    return {p.name: None if p.default is p.empty else p.default for p in found}
+
+
+def _hints(kind: str, name: str, maker: Callable[..., Any]) -> dict[str, Any]:
+    """The type of everything that can be set; where none is written, that of the default, else text."""
+    cls: Any = component_class(maker)
+    try:
+        plain = isinstance(cls, type) and not dataclasses.is_dataclass(cls)
+        hints = typing.get_type_hints(cls.__init__ if plain else cls)
+        given = _parameters(cls)
+    except (NameError, TypeError, ValueError) as error:
+        raise ConfigError(f"{kind} {name!r}: the types of its settings cannot be read ({error})") from error
+    return {key: hints.get(key, str if value is None else type(value)) for key, value in given.items()}
 
 
 def convert(label: str, text: str, hint: Any) -> Any:
@@ -101,7 +216,7 @@ def convert(label: str, text: str, hint: Any) -> Any:
 
     A value that may be any text stays as it is: its component looks at it.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
     value: object = text
     choices = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else ()
@@ -115,6 +230,8 @@ def convert(label: str, text: str, hint: Any) -> Any:
         found = TypeAdapter(hint).validate_python(value)
     except ValidationError as error:
         raise ConfigError(f"{label}={text!r} must be {_name(hint)}") from error
+    except PydanticUserError as error:
+        raise ConfigError(f"{label}={text!r} cannot be given as text; give an object that has it") from error
     if any(isinstance(x, float) and not math.isfinite(x) for x in (found if isinstance(found, tuple) else (found,))):
         raise ConfigError(f"{label}={text!r} must be a finite number")
     return found

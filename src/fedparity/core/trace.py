@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core import checks
 from fedparity.core.checks import is_encodable
 from fedparity.core.errors import ConfigError
+from fedparity.core.reprs import one_line
 from fedparity.core.types import BoolArray, FloatArray, Ids
 
 
@@ -40,21 +43,23 @@ class Trace:
         names: tuple[str, ...] | None = None,
     ) -> Trace:
         """From the sorted ids online in each round."""
-        ids = [np.asarray(row, dtype=np.int32) for row in rounds]
+        checks.at_least("clients", num_clients, 1)
+        ids = [_ids(t, row, num_clients) for t, row in enumerate(_listed(rounds))]
         starts = np.concatenate([[0], np.cumsum([len(row) for row in ids], dtype=np.int64)])
         clients = np.concatenate(ids) if ids else np.empty(0, np.int32)
-        kept = None if stays is None else np.concatenate([np.asarray(row, dtype=np.bool_) for row in stays])
+        kept = None if stays is None else _stays(stays, ids)
         return cls(num_clients, starts.astype(np.int64), clients, kept, names)
 
     @classmethod
     def from_matrix(cls, online: NDArray[np.bool_] | Sequence[Sequence[int]]) -> Trace:
         """From a rounds x clients matrix of who is online."""
-        matrix = np.asarray(online, dtype=np.bool_)
+        matrix = _flags(online, "an availability matrix")
+        if matrix.ndim != 2:
+            raise ConfigError(f"an availability matrix has rounds x clients, not the shape {matrix.shape}")
         return cls.from_rounds(matrix.shape[1], (np.flatnonzero(row) for row in matrix))
 
     def __post_init__(self) -> None:
-        if self.num_clients < 1:
-            raise ConfigError(f"clients={self.num_clients} must be at least 1")
+        checks.at_least("clients", self.num_clients, 1)
         if len(self.starts) < 2:
             raise ConfigError("rounds=0 must be at least 1: a trace without rounds says nothing")
         if self.starts[0] != 0 or self.starts[-1] != len(self.clients) or (np.diff(self.starts) < 0).any():
@@ -66,13 +71,17 @@ class Trace:
         unsorted[self.starts[1:-1][(self.starts[1:-1] > 0) & (self.starts[1:-1] < len(self.clients))] - 1] = False
         if unsorted.any():
             raise ConfigError("the clients of each round of a trace must be sorted, each once")
-        if self.names is not None and len(self.names) != self.num_clients:
-            raise ConfigError(f"{len(self.names)} names for {self.num_clients} clients; give one per client")
         if self.names is not None and not is_encodable("".join(self.names)):
             wrong = next((name for name in self.names if not is_encodable(name)), "".join(self.names))
             raise ConfigError(f"client {wrong!r} is not a name that can be written as UTF-8; rename it")
+        if self.names is not None and not len(self.names) == len(set(self.names)) == self.num_clients:
+            raise ConfigError(f"{len(set(self.names))} names for {self.num_clients} clients; give each its own")
         if self.stays is not None and len(self.stays) != len(self.clients):
             raise ConfigError("'stays' of a trace must have one entry for each client online in each round")
+
+    def __repr__(self) -> str:
+        online = len(self.clients) / self.num_rounds
+        return f"Trace({self.num_clients} clients x {self.num_rounds} rounds, {online:.1f} online)"
 
     @property
     def num_rounds(self) -> int:
@@ -81,6 +90,9 @@ class Trace:
 
     def online(self, round: int) -> Ids:
         """Who is online at the start of `round`."""
+        checks.at_least("round", round, 0)
+        if round >= self.num_rounds:
+            raise ConfigError(f"round={round} must be at most {self.num_rounds - 1}, the last of this trace")
         return self.clients[self.starts[round] : self.starts[round + 1]].astype(np.int64)
 
     def staying(self, round: int) -> Ids:
@@ -128,7 +140,8 @@ class Trace:
 
     def head(self, rounds: int) -> Trace:
         """The first `rounds` rounds."""
-        if not 1 <= rounds <= self.num_rounds:
+        checks.at_least("rounds", rounds, 1)
+        if rounds > self.num_rounds:
             raise ConfigError(f"rounds={rounds} must be between 1 and the {self.num_rounds} of this trace")
         end = self.starts[rounds]
         stays = None if self.stays is None else self.stays[:end]
@@ -150,8 +163,45 @@ class Trace:
 
     def with_dropout(self, rate: float, rng: np.random.Generator) -> Trace:
         """The same trace in which each online client leaves mid-round with probability `rate`."""
-        if not 0 <= rate <= 1:
-            raise ConfigError(f"dropout={rate} must be between 0 and 1")
+        checks.between("dropout", rate, 0, 1)
         kept = rng.random(len(self.clients)) >= rate
         stays = kept if self.stays is None else kept & self.stays
         return Trace(self.num_clients, self.starts, self.clients, stays, self.names, self.before)
+
+
+def _array(given: object, what: str) -> NDArray[Any]:
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise ConfigError(f"{what} must have rows of one length") from error
+
+
+def _listed(rounds: Iterable[Any]) -> Iterable[Any]:
+    if not isinstance(rounds, Iterable):
+        raise ConfigError(f"rounds={one_line(rounds)} must be the ids online in each round, one list per round")
+    return rounds
+
+
+def _ids(round: int, row: object, num_clients: int) -> NDArray[np.int32]:
+    ids = _array(row, f"round {round}")
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise ConfigError(f"round {round} of a trace must be a list of client numbers, not {one_line(row)}")
+    outside = ids[(ids < 0) | (ids >= num_clients)]
+    if outside.size:
+        raise ConfigError(f"round {round} of a trace of {num_clients} clients names client {outside[0]}")
+    return ids.astype(np.int32)
+
+
+def _flags(given: object, what: str) -> BoolArray:
+    flags = _array(given, what)
+    odd = flags[(flags != 0) & (flags != 1)]
+    if odd.size:
+        raise ConfigError(f"{what} is made of 0 and 1, or False and True, not {odd[0].item()!r}")
+    return flags.astype(np.bool_)
+
+
+def _stays(stays: Iterable[Any], ids: Sequence[NDArray[np.int32]]) -> BoolArray:
+    rows = [_flags(row, "'stays' of a trace") for row in stays]
+    if [row.shape for row in rows] != [row.shape for row in ids]:
+        raise ConfigError("'stays' of a trace must have one entry for each client online in each round")
+    return np.concatenate([*rows, np.empty(0, np.bool_)])

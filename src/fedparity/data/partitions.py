@@ -292,4 +292,5 @@ PARTITIONS: Registry[Scheme] = Registry(
         "groups": Groups,
         "iid": Iid,
     },
+    needs=("split",),
 )

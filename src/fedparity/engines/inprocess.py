@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedparity.core import checks
+from fedparity.core.errors import ConfigError
 from fedparity.core.loop import Stopped
 from fedparity.core.protocols import Measure, Task, TrainsMany
+from fedparity.core.reprs import one_line
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, RoundPlan, Vector
 
 
@@ -25,6 +27,13 @@ class InProcess:
 
     def __post_init__(self) -> None:
         checks.at_least("workers", self.workers, 1)
+        if not callable(getattr(self.task, "train", None)):
+            raise ConfigError(f"task={one_line(self.task)} must be a task: it has no method 'train'")
+
+    @property
+    def num_clients(self) -> int:
+        """Those of the task."""
+        return self.task.num_clients
 
     def available(self, round: int) -> Ids:
         """All clients of the task."""
@@ -32,6 +41,8 @@ class InProcess:
 
     def train(self, plan: RoundPlan) -> Iterable[ClientReport]:
         """Train everybody asked: at once if the task can, else one by one."""
+        if not len(plan.params):
+            raise ConfigError("a task trains a model, but there is none; give its first one, params=task.init(rng)")
         jobs = [plan.job(client) for client in plan.cohort.clients.tolist()]
         if isinstance(self.task, TrainsMany):
             if self.stop is not None and self.stop():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.loop import clients_of
 from fedparity.core.protocols import Engine, Measure
 from fedparity.core.trace import Trace
 from fedparity.core.types import ClientReport, Cohort, Evals, FloatArray, Ids, RoundPlan, Vector
@@ -21,6 +22,16 @@ class Intermittent:
 
     engine: Engine
     trace: Trace
+
+    def __post_init__(self) -> None:
+        there = clients_of(self.engine)
+        if there is not None and there != self.num_clients:
+            raise ConfigError(f"the trace has {self.num_clients} clients but the engine {there}; give the same number")
+
+    @property
+    def num_clients(self) -> int:
+        """Those of the trace."""
+        return self.trace.num_clients
 
     def available(self, round: int) -> Ids:
         """Who is online in both the trace and the engine."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Measure
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, RoundPlan, Vector
@@ -24,6 +26,11 @@ class NoTraining:
     """mu_k: what one participation is worth to each client on average; None: nothing."""
     noise: float = 0.0
 
+    def __post_init__(self) -> None:
+        checks.at_least("clients", self.num_clients, 1)
+        if self.gains is not None and np.shape(self.gains) != (self.num_clients,):
+            raise ConfigError(f"gains has shape {np.shape(self.gains)}; give one number per client, {self.num_clients}")
+
     def available(self, round: int) -> Ids:
         """All of them."""
         return np.arange(self.num_clients, dtype=np.int64)
@@ -35,7 +42,7 @@ class NoTraining:
         if self.gains is None:
             return (ClientReport(client, nothing) for client in clients.tolist())
         z = stream(plan.seed, "gain", plan.round).standard_normal(self.num_clients)[clients]
-        gains = np.maximum(0.0, self.gains[clients] * (1 + self.noise * z))
+        gains = np.maximum(0.0, np.asarray(self.gains)[clients] * (1 + self.noise * z))
         return (
             ClientReport(client, nothing, loss_before=gain, loss_after=0.0)
             for client, gain in zip(clients.tolist(), gains.tolist(), strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from fedparity.core.errors import ConfigError, unknown
+from fedparity.core.imports import allowed
 from fedparity.core.protocols import Estimator
 from fedparity.core.registry import Registry
 from fedparity.estimators.averages import BetaPosterior, Exponential, RunningMean, SlidingWindow
@@ -19,17 +20,18 @@ ESTIMATORS: Registry[Estimator[Any]] = Registry(
         "beta": BetaPosterior,
         "forecast": Forecast,
     },
+    needs=("init", "observe", "estimate", "remaining"),
 )
 
 
 def estimator_of(text: str) -> Estimator[Any] | Literal["oracle"]:
     """What `NAME[:key=value,...]` asks for; the oracle is made once there is a trace for it to know."""
-    name = text.partition(":")[0].strip()
+    name = ESTIMATORS.name_in(text)
     if text == ORACLE:
         return ORACLE
     if name == ORACLE:
         raise ConfigError(f"estimator {text!r}: an oracle has no settings; write {ORACLE}")
-    if name not in ESTIMATORS:
+    if ":" not in name and allowed() and name not in ESTIMATORS:
         raise unknown("estimator", name, (*ESTIMATORS, ORACLE))
     return ESTIMATORS.build(text)
 

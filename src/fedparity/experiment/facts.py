@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fedparity.core.coordinator import State
+from fedparity.core.tree import flatten
 from fedparity.core.types import FloatArray
 from fedparity.store import Facts
 from fedparity.store.facts import IntArray
-from fedparity.store.tree import flatten
 
 NOT_MEMORY = {"round", "params", "ledger", "utility", "client_models"}
 """What every method has, and what clients keep."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedparity.core.errors import InputError
+from fedparity.core.imports import without_imports
 from fedparity.core.journal import GENESIS, from_json
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
@@ -80,7 +81,8 @@ class Run:
     @classmethod
     def stored(cls, store: Store) -> Run:
         """What a store holds by now; a repetition that was cut short counts only if there is no whole one."""
-        spec = parse(store.spec(), f"{store.disk.root}: its spec")
+        with without_imports():  # a folder that came from elsewhere makes nobody run code
+            spec = parse(store.spec(), f"{store.disk.root}: its spec")
         found = {where: _method_run(store, *where, spec.population.clients) for where in store.contenders()}
         runs: list[MethodRun] = []
         complete = False

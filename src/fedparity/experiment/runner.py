@@ -12,12 +12,14 @@ import numpy as np
 from fedparity.availability import AVAILABILITY, looks_like_a_path
 from fedparity.core.coordinator import Coordinator, State
 from fedparity.core.errors import ConfigError, InputError
+from fedparity.core.imports import without_imports
 from fedparity.core.journal import Journal
 from fedparity.core.ledger import Ledger
 from fedparity.core.loop import Stopped, run_side_by_side
 from fedparity.core.protocols import Estimator, Observer, Task
 from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
+from fedparity.core.tree import classes_in
 from fedparity.core.types import Evals, RoundRecord, Vector
 from fedparity.data.dataset import Progress as DataProgress
 from fedparity.data.dataset import silent
@@ -36,7 +38,6 @@ from fedparity.servers import SERVERS
 from fedparity.servers.rate_schedules import RATE_SCHEDULES, Scaled
 from fedparity.store import Facts, Store, finish_erasure
 from fedparity.store.origin import versions
-from fedparity.store.tree import classes_in
 from fedparity.surrogates import SURROGATES
 from fedparity.traces import load_trace
 from fedparity.utility import UTILITIES
@@ -264,6 +265,7 @@ def execute(
     return replace(Run.stored(store), spec=spec)
 
 
+@without_imports()
 def fresh_state(store: Store, method: str) -> State:
     """The first state of a stored method, without its model, from the spec stored with it."""
     spec = parse(store.spec(), f"{store.disk.root}: its spec")

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from fedparity.availability import AVAILABILITY
 from fedparity.core import checks
-from fedparity.core.coordinator import Coordinator
+from fedparity.core.coordinator import Coordinator, Text
 from fedparity.core.errors import ConfigError
 from fedparity.core.journal import Journal
 from fedparity.core.ledger import Ledger
@@ -30,6 +31,7 @@ from fedparity.engines import Intermittent, NoTraining
 from fedparity.estimators import ORACLE, Oracle
 from fedparity.metrics import MEASURES, Outcome, Table, cv, frontier, per_opportunity, weighted_frontier
 from fedparity.metrics.measures import SCHEDULED
+from fedparity.schedulers import SCHEDULERS
 from fedparity.utility import LossDrop
 
 Target: TypeAlias = Literal["share", "opportunity", "utility"]
@@ -55,7 +57,7 @@ class Gains:
 class Setting:
     """Everything but the scheduler: two results with one setting are comparable draw by draw."""
 
-    availability: Availability | Trace
+    availability: Availability | Trace | Text
     clients: int
     rounds: int
     cohort: int
@@ -69,6 +71,8 @@ class Setting:
     """None: what each scheduler asks for; `oracle` knows each draw's trace."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.availability, Trace):
+            object.__setattr__(self, "availability", AVAILABILITY.of(self.availability))
         for name in ("clients", "rounds", "cohort", "draws"):
             checks.at_least(name, getattr(self, name), 1)
         checks.not_negative("seed", self.seed)
@@ -187,7 +191,7 @@ def schedule_table(results: Sequence[Schedule]) -> Table:
 
 
 def schedule(
-    scheduler: Scheduler[Any],
+    scheduler: Scheduler[Any] | Text,
     setting: Setting,
     *,
     name: str | None = None,
@@ -200,12 +204,15 @@ def schedule(
     by="opportunity" also computes how even counts per round online could have been, which takes longer.
     """
     checks.at_least("workers", workers, 1)
+    checks.one_of("by", by, get_args(Target))
+    name = name or (scheduler if isinstance(scheduler, str) else type(scheduler).__name__)
+    scheduler = SCHEDULERS.of(scheduler)
     draws: list[Draw] = []
     for draw in _map(setting, scheduler, workers, by):
         draws.append(draw)
         if progress is not None:
             progress(len(draws))
-    return Schedule(name or type(scheduler).__name__, setting, tuple(draws))
+    return Schedule(name, setting, tuple(draws))
 
 
 def _map(setting: Setting, scheduler: Scheduler[Any], workers: int, by: Target) -> Iterable[Draw]:

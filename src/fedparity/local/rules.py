@@ -174,4 +174,5 @@ LOCALS: Registry[Local] = Registry(
         "difference": Difference,
         "php_fl": PhpFl,
     },
+    group="local",
 )

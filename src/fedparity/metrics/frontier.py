@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
+from fedparity.core.reprs import one_line
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, Ids
 from fedparity.metrics.exchange import Cost, Exchange
@@ -50,9 +51,13 @@ class Frontier:
         """Slots used."""
         return int(self.counts.sum())
 
+    def __repr__(self) -> str:
+        return f"Frontier({self.num_clients} clients, {self.total} slots in {len(self.schedule)} rounds)"
+
     def at_total(self, total: int) -> Frontier:
         """The same limit for schedules that used only `total` slots."""
-        if not 0 <= total <= self.total:
+        checks.at_least("total", total, 0)
+        if total > self.total:
             raise ConfigError(f"total={total} must be between 0 and the {self.total} slots that can be filled")
         if total == self.total:
             return self
@@ -81,7 +86,7 @@ def _cut_from_the_top(counts: NDArray[np.int64], total: int) -> NDArray[np.int64
 
 def frontier(trace: Trace, cohort: int, *, total: int | None = None) -> Frontier:
     """The least-majorised counts of any schedule that fills every slot it can (or, with `total`, that many slots)."""
-    checks.at_least("cohort", cohort, 1)
+    _checked(trace, cohort)
     problem = Exchange(trace, cohort, Cost.squares(trace.num_clients))
     problem.solve()
     best = _frontier(problem)
@@ -98,7 +103,8 @@ def weighted_frontier(trace: Trace, cohort: int, weights: FloatArray, objective:
 
     squares: the least sum of S_k^2 / w_k. cv: the lowest CV of S_k / w_k over clients with w_k > 0. Both exactly.
     """
-    checks.at_least("cohort", cohort, 1)
+    _checked(trace, cohort)
+    checks.one_of("objective", objective, get_args(Objective))
     known = _weights(trace, weights)
     if objective == "cv":
         return _lowest_cv(trace, cohort, known)
@@ -163,9 +169,19 @@ def _lowest_cv(trace: Trace, cohort: int, weights: FloatArray) -> Frontier:
     return best.best
 
 
-def _weights(trace: Trace, weights: FloatArray) -> FloatArray:
-    if len(weights) != trace.num_clients:
-        raise ConfigError(f"{len(weights)} weights for {trace.num_clients} clients; give one per client")
+def _checked(trace: object, cohort: int) -> None:
+    if not isinstance(trace, Trace):
+        raise ConfigError(f"trace={one_line(trace)} must be a Trace; Trace.from_matrix(online) makes one")
+    checks.at_least("cohort", cohort, 1)
+
+
+def _weights(trace: Trace, given: object) -> FloatArray:
+    try:
+        weights = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"weights={one_line(given)} must be numbers, one per client") from error
+    if weights.shape != (trace.num_clients,):
+        raise ConfigError(f"weights of shape {weights.shape} for {trace.num_clients} clients; give one per client")
     if not (np.isfinite(weights).all() and (weights[trace.counts() > 0] > 0).all()):
         raise ConfigError("weights must be finite, and above 0 for every client that is ever online")
     return np.where(weights > 0, weights, 1.0)
@@ -185,7 +201,9 @@ def fractional_frontier(
     trace: Trace, cohort: int, weights: FloatArray, *, tolerance: float = 1e-6, sweeps: int = 2000
 ) -> Fractional:
     """The fractional minimiser of sum_k S_k^2 / w_k, round by round (exact in each) until the duality gap is small."""
-    checks.at_least("cohort", cohort, 1)
+    _checked(trace, cohort)
+    checks.not_negative("tolerance", tolerance)
+    checks.at_least("sweeps", sweeps, 0)
     known = _weights(trace, weights)
     online = [trace.online(t) for t in range(trace.num_rounds)]
     slots = [min(cohort, len(ids)) for ids in online]

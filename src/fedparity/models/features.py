@@ -45,4 +45,6 @@ class EfficientNetLite0Features:
         return efficientnet_features(path, self.size, peak)
 
 
-EXTRACTORS: Registry[Features] = Registry("features", {"efficientnet_lite0": EfficientNetLite0Features})
+EXTRACTORS: Registry[Features] = Registry(
+    "features", {"efficientnet_lite0": EfficientNetLite0Features}, group="extractors", needs=("extractor",)
+)

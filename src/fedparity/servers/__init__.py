@@ -9,7 +9,10 @@ from fedparity.servers.adaptive import Adaptive
 from fedparity.servers.sgd import Sgd
 
 SERVERS: Registry[Server[Any]] = Registry(
-    "server optimiser", {"sgd": Sgd, "adam": Adaptive, "yogi": partial(Adaptive, second="yogi")}
+    "server optimiser",
+    {"sgd": Sgd, "adam": Adaptive, "yogi": partial(Adaptive, second="yogi")},
+    group="servers",
+    needs=("init", "step"),
 )
 
 __all__ = ["SERVERS", "Adaptive", "Sgd"]

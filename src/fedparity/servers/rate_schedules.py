@@ -111,7 +111,10 @@ class Scaled:
 
 
 RATE_SCHEDULES: Registry[RateSchedule] = Registry(
-    "schedule", {"constant": Constant, "inverse": Inverse, "sqrt": InverseRoot, "step": Step, "cosine": Cosine}
+    "schedule",
+    {"constant": Constant, "inverse": Inverse, "sqrt": InverseRoot, "step": Step, "cosine": Cosine},
+    group="rate_schedules",
+    needs=("scale",),
 )
 
 

@@ -16,9 +16,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 
 from fedparity.core.rows import let_go
+from fedparity.core.tree import Arrays
 from fedparity.store.database import DamagedError
 from fedparity.store.disk import Disk
-from fedparity.store.tree import Arrays
 
 FOLDER = "arrays/"
 DTYPES = {"<f8": "F64", "<f4": "F32", "<f2": "F16", "<i8": "I64", "<i4": "I32", "<i2": "I16", "|i1": "I8"}

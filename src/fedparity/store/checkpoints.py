@@ -27,9 +27,9 @@ import numpy as np
 
 from fedparity.core.journal import GENESIS
 from fedparity.core.rows import let_go
+from fedparity.core.tree import Arrays, flatten, rebuild
 from fedparity.store.arrays import ArrayFiles, packed, unpacked
 from fedparity.store.database import DamagedError, Database, decoding, digest, names_of
-from fedparity.store.tree import Arrays, flatten, rebuild
 
 LARGE = 1 << 16
 """Arrays of at least this many bytes get a file of their own."""

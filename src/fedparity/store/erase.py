@@ -23,12 +23,12 @@ import numpy as np
 from fedparity.core.errors import ConfigError
 from fedparity.core.journal import GENESIS, link
 from fedparity.core.marks import ENTRIES, MARK, NUMBERS
+from fedparity.core.tree import classes_in
 from fedparity.store.database import DamagedError, digest
 from fedparity.store.disk import Disk
 from fedparity.store.manifest import DERIVED, RESULTS, differences
 from fedparity.store.origin import trace_bytes
 from fedparity.store.store import Store
-from fedparity.store.tree import classes_in
 
 Fresh: TypeAlias = Callable[[Store, str], Any]
 """The first state of a stored method."""

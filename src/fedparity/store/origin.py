@@ -11,9 +11,9 @@ import numpy as np
 
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.trace import Trace
+from fedparity.core.tree import Arrays
 from fedparity.store.arrays import packed, unpacked
 from fedparity.store.database import DamagedError, Database, decoding, digest, names_of
-from fedparity.store.tree import Arrays
 
 PARTS = ("spec", "trace", "inputs", "versions")
 SEAL = "seal"

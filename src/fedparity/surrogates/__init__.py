@@ -23,6 +23,7 @@ SURROGATES: Registry[Surrogate[Any]] = Registry(
         "running_sum": RunningSum,
         "echo": Echo,
     },
+    needs=("init", "stand_in"),
 )
 
 __all__ = [

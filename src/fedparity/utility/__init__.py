@@ -16,6 +16,8 @@ UTILITIES: Registry[Utility[Any]] = Registry(
         "accuracy_gain": AccuracyGain,
         "none": NoUtility,
     },
+    group="utilities",
+    needs=("init", "credit"),
 )
 
 __all__ = ["UTILITIES", "AccuracyGain", "GlobalLossDrop", "LossDrop", "NoUtility"]

@@ -12,9 +12,9 @@ from hypothesis.extra import numpy as hnp
 
 from fedparity import AVAILABILITY, Coordinator, InProcess, Intermittent, run
 from fedparity.core.errors import InputError
+from fedparity.core.tree import class_name, classes_in, flatten, rebuild
 from fedparity.estimators import ESTIMATORS
 from fedparity.schedulers import SCHEDULERS
-from fedparity.store.tree import class_name, classes_in, flatten, rebuild
 from fedparity.surrogates import SURROGATES
 from fedparity.tasks import Logistic
 from fedparity.utility import UTILITIES

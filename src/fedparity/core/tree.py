@@ -7,16 +7,23 @@ dataclasses that the caller names can come out of a file: a checkpoint cannot ma
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
-from typing import Any
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.errors import InputError
+from fedparity.core.errors import FedparityError, InputError, OutputError
+from fedparity.core.files import write_bytes
 
 Arrays = dict[str, NDArray[Any]]
+D = TypeVar("D")
+FORMAT = "fedparity-state 1"
+"""The key in the metadata of a state's file under which its skeleton stands."""
 
 
 def flatten(value: Any, path: str = "") -> tuple[Any, Arrays]:
@@ -93,3 +100,52 @@ def _rebuild(node: Any, arrays: Arrays, classes: dict[str, type]) -> Any:
     if "dict" in node:
         return {k: _rebuild(n, arrays, classes) for k, n in node["dict"]}
     return classes[node["class"]](**{k: _rebuild(n, arrays, classes) for k, n in node["fields"].items()})
+
+
+def save(path: str | os.PathLike[str], value: Any) -> None:
+    """Write a state as a safetensors file: its arrays, and the skeleton in the metadata."""
+    from safetensors.numpy import save as packed
+
+    try:
+        skeleton, arrays = flatten(value)
+        about = {FORMAT: json.dumps(skeleton, allow_nan=False, separators=(",", ":"))}  # of several the order varies
+        data = packed({name: np.asarray(array, order="C") for name, array in arrays.items()}, about)
+    except (KeyError, TypeError) as error:  # memory of an own component that is no data
+        raise OutputError(f"{path}: {error}; a state is made of arrays, numbers, texts and dataclasses") from error
+    write_bytes(path, data)
+
+
+def load(path: str | os.PathLike[str], fresh: Callable[[Arrays], D]) -> D:
+    """The state in a file; `fresh` makes one of the same kind for its arrays: only classes in that may come out."""
+    skeleton, arrays = _read(path)
+    try:
+        like: Any = fresh(arrays)
+        found = rebuild(skeleton, arrays, classes_in(like))
+    except (KeyError, TypeError, FedparityError) as error:
+        raise InputError(f"{path}: not a state of this method ({error}); give the coordinator that saved it") from error
+    for name, array in flatten(like)[1].items():
+        kept = arrays.get(name)
+        if kept is not None and (kept.shape[:1] != array.shape[:1] or kept.dtype != array.dtype):
+            kinds = f"{kept.dtype} {kept.shape}, not {array.dtype} {array.shape}"
+            raise InputError(f"{path}: {name} is {kinds}; give the coordinator that saved it")
+    for f in dataclasses.fields(like):
+        old, new = getattr(like, f.name), getattr(found, f.name, None)
+        if old is not None and type(old) is not type(new):
+            kinds = f"a {type(new).__name__}, not a {type(old).__name__}"
+            raise InputError(f"{path}: {f.name} is {kinds}; give the coordinator that saved it")
+    return found  # type: ignore[no-any-return]
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[Any, Arrays]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "np") as file:
+            about = file.metadata() or {}
+            if FORMAT not in about:
+                raise InputError(f"{path}: not a state of this version ({FORMAT}); save it again with State.save")
+            names = file.keys()
+            return json.loads(about[FORMAT]), {name: np.array(file.get_tensor(name)) for name in names}
+    except (OSError, SafetensorError, KeyError, RecursionError, TypeError, ValueError) as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise InputError(f"{path}: cannot be read as a state ({reason}); give a file that State.save wrote") from error
