@@ -4,13 +4,13 @@ import io
 import struct
 import zipfile
 
-import fakes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import fakes
 from fedparity.core.errors import InputError
 from fedparity.data import load_npz
 from fedparity.data.npy import read_npy

@@ -67,7 +67,7 @@ class Population(_Part):
         default=None, ge=0, description="trace files: a round's work; leave before: drop"
     )
     watch: int | None = Field(
-        default=None, ge=0, le=10_000_000, description="trace files: rounds before start that the server has seen"
+        default=None, ge=0, le=1_000_000, description="trace files: rounds before start that the server has seen"
     )
     dropout: float = Field(default=0.0, ge=0, le=1, description="chance of an online client to leave mid-round")
     trace_seed: int | None = Field(
