@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture(scope="module")
 def task():
-    from fedparity.tasks.torch_task import digits_task
+    from small_tasks import digits_task
 
     return digits_task(8, hidden=16)
 

@@ -58,8 +58,10 @@ class Scheme(ABC):
         num_clients: int,
         seed: int,
         groups: NDArray[np.integer] | None = None,
+        *,
+        groups_test: NDArray[np.integer] | None = None,
     ) -> Partition:
-        """Deal the training images out; `groups` says whose each of them is."""
+        """Deal the training images out; `groups` says whose each of them is, `groups_test` whose each test image is."""
         checks.at_least("clients", num_clients, 1)
         for name, labels in (("labels_train", labels_train), ("labels_test", labels_test)):
             if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iu" or labels.min() < 0:
@@ -70,7 +72,18 @@ class Scheme(ABC):
         classes = 1 + int(max(train.max(), labels_test.max()))
         order, starts = by_label(np.asarray(labels_test, dtype=np.int64), classes)
         owner, image = self._deal(train, num_clients, stream(seed, "partition"), groups)
-        return build(owner, image, train, num_clients, HeldOut(order, starts, self.test, self.test_samples, seed))
+        mine = self._mine(owner, groups, groups_test, num_clients)
+        return build(owner, image, train, num_clients, HeldOut(order, starts, self.test, self.test_samples, seed, mine))
+
+    def _mine(
+        self,
+        _owner: Ids,
+        _groups: NDArray[np.integer] | None,
+        _groups_test: NDArray[np.integer] | None,
+        _num_clients: int,
+    ) -> tuple[Ids, Ids] | None:
+        """Test images by client, if clients have some of their own."""
+        return None
 
     @abstractmethod
     def _deal(
@@ -278,6 +291,21 @@ class Groups(Scheme):
                 owner[g] = client
                 heapq.heapreplace(heap, (held + int(sizes[g]), client))
         return owner[member.reshape(-1)], np.arange(len(labels))
+
+    def _mine(
+        self,
+        owner: Ids,
+        groups: NDArray[np.integer] | None,
+        groups_test: NDArray[np.integer] | None,
+        num_clients: int,
+    ) -> tuple[Ids, Ids] | None:
+        if groups is None or groups_test is None:
+            return None
+        names, first = np.unique(groups, return_index=True)
+        strange = ~np.isin(groups_test, names)
+        if strange.any():
+            raise ConfigError(f"group {groups_test[strange.argmax()]} has test images but none to train on; drop them")
+        return by_label(owner[first][np.searchsorted(names, groups_test)], num_clients)
 
 
 PARTITIONS: Registry[Scheme] = Registry(
