@@ -22,7 +22,7 @@ def reports_of(task, method, params):
 
 
 def test_the_step_is_torchs_gradient_of_the_head_on_the_prototypes(task):
-    from fedparity.tasks.torch_task import mlp
+    from small_tasks import mlp
 
     params = task.init(stream(0, "init"))
     rule = SURROGATES.build("prototype:rate=1")

@@ -22,18 +22,19 @@ def save_model(path: str | os.PathLike[str], model: nn.Module | Task, params: Ve
 
     from fedparity.tasks.flat import pieces
 
-    module = _module_of(model)
-    tensors = {name: t.detach().cpu().contiguous().clone() for name, t in module.state_dict().items()}
+    module = copy.deepcopy(_module_of(model))
     if params is not None:
-        parts, at = pieces(module), 0
+        parts = pieces(module)
         if len(params) != (size := sum(t.numel() for _, t in parts)):
             raise ConfigError(
-                f"params has {len(params)} entries but the model has {size}; give the one it was trained as"
+                f"params has {len(params)} entries but the model has {size}; give what this model trained"
             )
-        for name, tensor in parts:
-            part = torch.tensor(params[at : at + tensor.numel()])
-            tensors[name], at = part.view(tensor.shape).to(tensor.dtype), at + tensor.numel()
-    write_bytes(path, save(tensors))
+        with torch.no_grad():
+            for (_, tensor), values in zip(
+                parts, torch.tensor(params).split([t.numel() for _, t in parts]), strict=True
+            ):
+                tensor.copy_(values.view(tensor.shape))  # in place, so that layers that share a tensor still do
+    write_bytes(path, save({name: t.cpu().contiguous().clone() for name, t in module.state_dict().items()}))
 
 
 def load_model(path: str | os.PathLike[str], model: nn.Module | Task) -> Vector:
