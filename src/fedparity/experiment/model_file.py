@@ -30,10 +30,10 @@ def save_model(path: str | os.PathLike[str], model: nn.Module | Task, params: Ve
                 f"params has {len(params)} entries but the model has {size}; give what this model trained"
             )
         with torch.no_grad():
-            for (_, tensor), values in zip(
-                parts, torch.tensor(params).split([t.numel() for _, t in parts]), strict=True
-            ):
-                tensor.copy_(values.view(tensor.shape))  # in place, so that layers that share a tensor still do
+            at = 0
+            for _, tensor in parts:  # in place, so that layers that share a tensor still do
+                tensor.copy_(torch.tensor(params[at : at + tensor.numel()]).view(tensor.shape))
+                at += tensor.numel()
     write_bytes(path, save({name: t.cpu().contiguous().clone() for name, t in module.state_dict().items()}))
 
 

@@ -93,7 +93,7 @@ def own_samples(
         _check_trainable(labels, held_out)
         (inputs, labels), (x_test, y_test) = ((inputs[m], labels[m]) for m in (~held_out, held_out))
     else:
-        x_test, y_test = _pair(*test, "test") if isinstance(test, tuple) else _pair(test, None, "test")
+        x_test, y_test = _pair(test[0], test[1], "test") if isinstance(test, tuple) else _pair(test, None, "test")
         if x_test.shape[1:] != inputs.shape[1:] or x_test.dtype != inputs.dtype:
             what = " and ".join(f"{part.dtype} of shape {part.shape[1:]}" for part in (inputs, x_test))
             raise ConfigError(f"samples to train and to test on are {what}; make them the same")
