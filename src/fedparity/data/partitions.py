@@ -39,6 +39,8 @@ class Scheme(ABC):
     """At most so many of them."""
     shares: ClassVar[bool] = False
     """Whether images may have several owners."""
+    whole: ClassVar[bool] = False
+    """Whether a client holds whole groups, so that test images that belong to a group are its own."""
 
     def __post_init__(self) -> None:
         if self.test not in {"own", "mix"}:
@@ -72,24 +74,25 @@ class Scheme(ABC):
         classes = 1 + int(max(train.max(), labels_test.max()))
         order, starts = by_label(np.asarray(labels_test, dtype=np.int64), classes)
         owner, image = self._deal(train, num_clients, stream(seed, "partition"), groups)
-        mine = self._mine(owner, groups, groups_test, num_clients)
+        mine = None
+        if self.whole and groups is not None and groups_test is not None:
+            mine = _own_tests(owner, groups, groups_test, num_clients)
         return build(owner, image, train, num_clients, HeldOut(order, starts, self.test, self.test_samples, seed, mine))
-
-    def _mine(
-        self,
-        _owner: Ids,
-        _groups: NDArray[np.integer] | None,
-        _groups_test: NDArray[np.integer] | None,
-        _num_clients: int,
-    ) -> tuple[Ids, Ids] | None:
-        """Test images by client, if clients have some of their own."""
-        return None
 
     @abstractmethod
     def _deal(
         self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
     ) -> tuple[Ids, Ids]:
         """Owners and images, in any order."""
+
+
+def _own_tests(owner: Ids, groups: NDArray[np.integer], tested: NDArray[np.integer], clients: int) -> tuple[Ids, Ids]:
+    """Test images by client, where training image i of groups[i] went to owner[i]; where each client's start."""
+    names, first = np.unique(groups, return_index=True)
+    strange = ~np.isin(tested, names)
+    if strange.any():
+        raise ConfigError(f"group {tested[strange.argmax()]} has test images but none to train on; drop them")
+    return by_label(owner[first][np.searchsorted(names, tested)], clients)
 
 
 def _cuts(total: int, parts: int) -> Ids:
@@ -271,6 +274,8 @@ class Quantity(Scheme):
 class Groups(Scheme):
     """Whole groups (writers, places) to clients: one each, or several so that clients hold about equally many."""
 
+    whole: ClassVar[bool] = True
+
     def _deal(
         self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
     ) -> tuple[Ids, Ids]:
@@ -291,21 +296,6 @@ class Groups(Scheme):
                 owner[g] = client
                 heapq.heapreplace(heap, (held + int(sizes[g]), client))
         return owner[member.reshape(-1)], np.arange(len(labels))
-
-    def _mine(
-        self,
-        owner: Ids,
-        groups: NDArray[np.integer] | None,
-        groups_test: NDArray[np.integer] | None,
-        num_clients: int,
-    ) -> tuple[Ids, Ids] | None:
-        if groups is None or groups_test is None:
-            return None
-        names, first = np.unique(groups, return_index=True)
-        strange = ~np.isin(groups_test, names)
-        if strange.any():
-            raise ConfigError(f"group {groups_test[strange.argmax()]} has test images but none to train on; drop them")
-        return by_label(owner[first][np.searchsorted(names, groups_test)], num_clients)
 
 
 PARTITIONS: Registry[Scheme] = Registry(
