@@ -23,13 +23,15 @@ import numpy as np
 from fedparity import Coordinator, InProcess, Intermittent, run, stream
 from fedparity.availability import AVAILABILITY
 from fedparity.core.types import ClientReport, Job
+from fedparity.data import open_data
+from fedparity.experiment.own import samples_of, torch_task
 from fedparity.experiment.spec import PATHS
 from fedparity.models import MODELS
 from fedparity.schedulers import Parity, Uniform
 from fedparity.surrogates import UtilitySurrogate
 from fedparity.tasks.batched import Batched
 from fedparity.tasks.samples import Samples
-from fedparity.tasks.torch_task import TorchTask, digits_task
+from fedparity.tasks.torch_task import TorchTask
 from fedparity.tasks.training import Training
 from fedparity.utility import GlobalLossDrop
 
@@ -79,7 +81,8 @@ def resnet18() -> dict[str, Any]:
 
 def rounds() -> dict[str, Any]:
     """Resident after 100, 500 and 1,000 rounds."""
-    task = digits_task(CLIENTS)
+    data = open_data("digits")
+    task = torch_task("mlp:hidden=32", samples_of(data, "labels:k=2", CLIENTS, 0), path="plain")
     trace = AVAILABILITY.build("bernoulli").draw(CLIENTS, 1000, 0)
     engine = Intermittent(InProcess(task), trace)
     coordinator = Coordinator(5, scheduler=Parity(), utility=GlobalLossDrop(), surrogate=UtilitySurrogate())

@@ -17,10 +17,10 @@ import urllib.error
 import urllib.request
 from dataclasses import replace
 
-import fakes
 import numpy as np
 import pytest
 
+import fakes
 from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError
 from fedparity.data import cache, cache_folder, fetch, find, load, sources
 from fedparity.data.archive import read_tgz

@@ -4,13 +4,13 @@ import io
 import struct
 import zipfile
 
-import fakes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import fakes
 from fedparity.core.errors import InputError
 from fedparity.data import load_npz
 from fedparity.data.npy import read_npy
@@ -54,17 +54,37 @@ def test_grey_images_columns_of_labels_and_other_orders(tmp_path):
 
 
 @given(
-    hnp.arrays(st.sampled_from(["u1", "<i2", ">u4", "<i8", "i1"]), hnp.array_shapes(min_dims=0, max_dims=4, min_side=0))
+    hnp.arrays(
+        st.sampled_from(["u1", "<i2", ">u4", "<i8", "i1", "<f4", ">f8", "<f2"]),
+        hnp.array_shapes(min_dims=0, max_dims=4, min_side=0),
+    )
 )
-def test_any_array_of_whole_numbers(array):
+def test_any_array_of_numbers(array):
     for version in ((1, 0), (2, 0), (3, 0)):
         file = io.BytesIO()
         np.lib.format.write_array(file, array, version=version)
         size = file.tell()
         file.seek(0)
         found = read_npy(file, size, "x")
-        assert np.array_equal(found, array)
+        assert found.tobytes() == array.tobytes()
         assert found.dtype == array.dtype
+
+
+@pytest.mark.parametrize("kind", ["<f2", "<f4", ">f8"])
+@pytest.mark.parametrize("shape", [(7,), (4, 5), (4, 5, 3), (2, 2, 2, 2)])
+def test_floats_of_any_shape_are_taken_as_they_are(tmp_path, kind, shape):
+    x = RNG.normal(size=(13, *shape)).astype(kind)
+    found = load_npz(save(tmp_path, x_train=x[:9], x_test=x[9:], groups_train=np.arange(9), groups_test=np.arange(4)))
+    assert found.x_train.dtype == found.x_test.dtype == np.float32
+    assert np.array_equal(np.concatenate([found.x_train, found.x_test]), x.astype(np.float32))
+    assert (found.peak, found.groups_test.tolist()) == (1, [0, 1, 2, 3])
+
+
+def test_a_bomb_is_refused_by_the_sizes_it_states(tmp_path, monkeypatch):
+    path = save(tmp_path, packed=True, **{name: np.zeros((9, 3000, 3000), np.uint8) for name in ("x_train", "x_test")})
+    monkeypatch.setattr("fedparity.data.npy.read_npy", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(InputError, match=r"\d+ bytes would unpack to 162\d+, at most 8 GiB and 100 times the file"):
+        load_npz(path)
 
 
 class Trap:
@@ -76,17 +96,21 @@ class Trap:
     ("changes", "said"),
     [
         ({"x_test": None}, "no array called x_test"),
-        ({"x_train": GOOD["x_train"].astype(float)}, "not that of a plain array of whole numbers; use uint8"),
-        ({"x_train": GOOD["x_train"].astype(np.int64)}, "x_train is int64 of shape .*; give uint8 images"),
-        ({"x_train": GOOD["x_train"][0, 0]}, "give uint8 images of shape"),
-        ({"x_train": GOOD["x_train"][:0]}, "give uint8 images of shape"),
-        ({"y_train": GOOD["y_train"][:5]}, r"y_train has shape \(5,\) for 9 images"),
+        ({"x_train": GOOD["x_train"].astype(complex)}, "not that of a plain array of numbers; use uint8, float32"),
+        ({"x_train": GOOD["x_train"].astype(np.int64)}, "x_train is int64 of shape .*; give uint8 or floats"),
+        ({"x_train": GOOD["x_train"][0, 0, 0]}, "give uint8 or floats of shape"),
+        ({"x_train": GOOD["x_train"][:0]}, "give uint8 or floats of shape"),
+        ({"x_train": GOOD["x_train"].astype(float)}, "float32 of shape .* and uint8 of shape .*; make them the same"),
+        ({"x_train": np.full((9, 2), np.nan)}, "x_train: row 0 holds a number that is not finite"),
+        ({"x_train": np.full((9, 2), 1e300)}, "not finite in float32"),
+        ({"y_train": GOOD["y_train"][:5]}, r"y_train is int64 of shape \(5,\) for 9 samples"),
+        ({"y_train": GOOD["y_train"].astype(float)}, "y_train is float64 .*; give one whole number per sample"),
         ({"y_train": -GOOD["y_train"]}, r"y_train holds -2\.\.0; labels must be"),
         ({"y_train": GOOD["y_train"] + 10**6}, "labels must be whole numbers from 0 to 65535"),
         ({"y_train": np.full(9, 2**64 - 1, dtype=np.uint64)}, "more than a 64-bit number"),
         ({"y_train": np.array([Trap()] * 9, dtype=object)}, "not that of a plain array"),
-        ({"x_test": GOOD["x_test"][:, :3]}, r"shapes \(4, 5, 3\) and \(3, 5, 3\)"),
-        ({"groups_train": np.arange(3)}, "groups_train has shape"),
+        ({"x_test": GOOD["x_test"][:, :3]}, r"uint8 of shape \(4, 5, 3\) and uint8 of shape \(3, 5, 3\)"),
+        ({"groups_train": np.arange(3)}, r"groups_train is int64 of shape \(3,\)"),
     ],
 )
 def test_arrays_that_do_not_fit(tmp_path, capsys, changes, said):

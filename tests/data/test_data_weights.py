@@ -10,13 +10,13 @@ import time
 import zipfile
 from dataclasses import replace
 
-import fakes
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner
 
+import fakes
 from fedparity.cli.data import data_app
 from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError
 from fedparity.data import WEIGHTS, cache_folder, fetch_weights, weights, weights_path

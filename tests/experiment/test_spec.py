@@ -127,8 +127,6 @@ contenders = st.builds(
 
 
 common = {
-    "labels_per_client": st.integers(1, 10),
-    "hidden": st.integers(1, 4096),
     "epochs": st.integers(1, 1000),
     "batch": st.integers(1, 4096),
     "rate": st.floats(0, 10, exclude_min=True),
@@ -136,7 +134,7 @@ common = {
 }
 tasks = st.builds(Task, dataset=st.sampled_from(["quadratic", "logistic"]), **common) | st.builds(
     Task,
-    dataset=st.sampled_from(["digits", "cifar10", "mnist", "own/images.npz"]),
+    dataset=st.sampled_from(["digits", "cifar10", "mnist", "own/images.npz", "own/table.csv"]),
     partition=st.none() | st.sampled_from(["dirichlet:alpha=.3", "iid"]),
     model=st.none() | st.sampled_from(["cnn", "mlp:hidden=8/4", "resnet18:norm=batch", "logistic"]),
     validation=st.none() | st.floats(0, 0.5),
@@ -457,10 +455,10 @@ SAID = {
     "population.work_seconds": "the file's, else 0",
     "population.watch": "all that the file has before start",
     "population.trace_seed": "the run's seed",
-    "task.partition": "digits: their own ring; else labels:k=labels_per_client",
+    "task.partition": "tables with a client column: groups; else labels:k=2",
     "task.validation": "0.02 if a method needs it, else 0",
     "task.scored_on": "none: test samples",
-    "task.model": "digits: an MLP; features: logistic; else cnn",
+    "task.model": "digits: mlp:hidden=32; tables, features: logistic; else cnn",
     "task.features": "none",
     "task.weights": "none: drawn",
     "task.steps": "none: epochs",

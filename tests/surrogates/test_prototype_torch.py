@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture(scope="module")
 def task():
-    from fedparity.tasks.torch_task import digits_task
+    from small_tasks import digits_task
 
     return digits_task(8, hidden=16)
 
@@ -22,7 +22,7 @@ def reports_of(task, method, params):
 
 
 def test_the_step_is_torchs_gradient_of_the_head_on_the_prototypes(task):
-    from fedparity.tasks.torch_task import mlp
+    from small_tasks import mlp
 
     params = task.init(stream(0, "init"))
     rule = SURROGATES.build("prototype:rate=1")

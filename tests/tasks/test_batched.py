@@ -15,8 +15,9 @@ from fedparity.schedulers import Uniform
 from fedparity.tasks.batched import Batched
 from fedparity.tasks.samples import Samples
 from fedparity.tasks.stacked import chain_of
-from fedparity.tasks.torch_task import TorchTask, mlp
+from fedparity.tasks.torch_task import TorchTask
 from fedparity.tasks.training import Training
+from small_tasks import mlp
 
 SIZES = (7, 20, 3, 30)
 WANTS = frozenset({"loss_before", "loss_after", "accuracy_before", "loss_rms"})

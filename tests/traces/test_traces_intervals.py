@@ -177,7 +177,7 @@ def test_arguments_win_over_the_header_and_the_span_sets_the_rounds(tmp_path):
     assert [ids.tolist() for ids in load_trace(path, rounds=2, round_seconds=50, start=5)] == [[0], [1]]
     assert load_trace(write(tmp_path, GOOD.replace("# round_seconds=10.0\n", ""))).num_rounds == 1
     assert load_trace(path, start=95).num_rounds == 1
-    with pytest.raises(ConfigError, match=r"rounds=1\.05e"):
+    with pytest.raises(ConfigError, match="one pass has 105000000 rounds"):
         load_trace(path, round_seconds=1e-6)
 
 

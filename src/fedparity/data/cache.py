@@ -122,6 +122,11 @@ def load(known: Known, *, verify: bool = False) -> DataSet:
             check(known, arrays)
     except (NotThatError, OSError, ValueError, RecursionError) as error:
         raise InputError(f"{folder}: damaged ({error}); {fix}") from error
+    return data_set(known, arrays, str(header.get("source", "")))
+
+
+def data_set(known: Known, arrays: Arrays, source: str) -> DataSet:
+    """A known data set made of these arrays."""
     return DataSet(
         name=known.name,
         x_train=arrays.x_train,
@@ -129,9 +134,9 @@ def load(known: Known, *, verify: bool = False) -> DataSet:
         x_test=arrays.x_test,
         y_test=arrays.y_test.astype(np.int64),
         classes=known.classes,
-        source=str(header.get("source", "")),
+        source=source,
         digests=dict(known.digests),
-        path=folder,
+        path=cache_folder() / known.name,
         peak=known.peak,
     )
 

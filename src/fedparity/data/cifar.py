@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedparity.core.errors import InputError
+from fedparity.core.safe_pickle import RawArray, read_pickle
 from fedparity.data.dataset import Arrays, Images, Progress
 from fedparity.data.layout import Files, Known, Layout, NotThatError, Package, Site, need_pillow
-from fedparity.data.unpickle import RawArray, read_pickle
 
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
 RECORD = 3073
@@ -88,7 +88,7 @@ class Batches:
 
     def _python(self, files: Files, name: str) -> tuple[Images, Images]:
         try:
-            batch = read_pickle(files[name], name)
+            batch = read_pickle(files[name], name, arrays=True)
         except InputError as error:
             raise NotThatError(str(error)) from error
         if not isinstance(batch, dict):

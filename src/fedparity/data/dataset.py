@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Images: TypeAlias = NDArray[np.uint8]
+Inputs: TypeAlias = NDArray[np.uint8] | NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int64]
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done and how much there is (0: not known)."""
@@ -32,12 +33,16 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataSet:
-    """Images (N x H x W or N x H x W x C, uint8, perhaps memory-mapped) and labels, split into train and test."""
+    """Samples and labels, split into train and test.
+
+    Samples are images (N x H x W or N x H x W x C) or lists of numbers (N x D): uint8, perhaps memory-mapped, or
+    float32.
+    """
 
     name: str
-    x_train: Images
+    x_train: Inputs
     y_train: Labels
-    x_test: Images
+    x_test: Inputs
     y_test: Labels
     classes: int
     """Labels are 0 .. classes - 1."""
@@ -48,9 +53,20 @@ class DataSet:
     path: Path
     """The folder or file it is read from."""
     peak: int = 255
-    """The value of a full pixel."""
+    """The value of a full pixel: uint8 samples are divided by it. 1 for floats, which are taken as they are."""
     groups: Labels | None = None
-    """Who each training image belongs to, if the file says so."""
+    """Who each training sample belongs to, if the file says so."""
+    groups_test: Labels | None = None
+    """Who each test sample belongs to, if the file says so."""
+
+
+def every_fourth(keys: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Which samples are for testing where nobody says so: of those with the same key the first, the fifth, ..."""
+    order = np.argsort(keys, kind="stable")
+    first = np.searchsorted(keys[order], keys[order])
+    found = np.zeros(len(keys), dtype=np.bool_)
+    found[order] = (np.arange(len(keys)) - first) % 4 == 0
+    return found
 
 
 def silent(_what: str, _done: int, _total: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedparity.core.errors import ConfigError
-from fedparity.data.dataset import Arrays
+from fedparity.data.dataset import Arrays, every_fourth
 from fedparity.data.layout import Known
 
 
@@ -21,10 +21,7 @@ def make() -> Arrays:
         raise ConfigError("the digits come with scikit-learn; pip install 'fedparity[torch]'") from error
     bunch = datasets.load_digits()
     images, labels = bunch.images.astype(np.uint8), bunch.target.astype(np.uint8)
-    order = np.argsort(labels, kind="stable")
-    first = np.searchsorted(labels[order], labels[order])
-    test = np.zeros(len(labels), dtype=np.bool_)
-    test[order] = (np.arange(len(labels)) - first) % 4 == 0
+    test = every_fourth(labels)
     return Arrays(images[~test], labels[~test], images[test], labels[test])
 
 

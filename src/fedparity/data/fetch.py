@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fedparity.core.errors import InputError, unknown
+from fedparity.core.errors import InputError, OutputError, unknown
 from fedparity.data import cache, sources
 from fedparity.data.cifar import cifar10
 from fedparity.data.dataset import Arrays, DataSet, Progress, silent
 from fedparity.data.digits import DIGITS
 from fedparity.data.layout import Files, Known, Layout, NotThatError
 from fedparity.data.mnist import mnist
+from fedparity.data.npy import load_npz
+from fedparity.data.table import SUFFIXES, load_table
 
 KNOWN: dict[str, Known] = {known.name: known for known in (cifar10(), mnist(), DIGITS)}
 """What can be fetched by name."""
@@ -49,6 +51,24 @@ def fetch(name: str, source: str | os.PathLike[str] | None = None, progress: Pro
         arrays, where = _make(known, None if source is None else Path(source), work, progress)
         cache.store(known, arrays, where, work, progress)
     return cache.load(known)
+
+
+def open_data(text: str, label: str = "label", client: str = "", progress: Progress = silent) -> DataSet:
+    """A data set to train on: the path of an .npz or of a table with these columns, or a name, fetched if need be.
+
+    What needs no file (the digits) is there even if the cache cannot be written.
+    """
+    if text.endswith(".npz"):
+        return load_npz(text)
+    if text.endswith(SUFFIXES):
+        return load_table(text, label, client or None)
+    try:
+        return fetch(text, progress=progress)
+    except OutputError:
+        known = find(text)
+        if known.make is None:
+            raise
+        return cache.data_set(known, *_make(known, None, Path(), progress))
 
 
 def _make(known: Known, source: Path | None, work: Path, progress: Progress) -> tuple[Arrays, str]:

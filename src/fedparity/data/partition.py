@@ -2,8 +2,8 @@
 
 Training images are kept as one flat array with offsets. Test sets are made when asked for, since clients with the same
 labels share them: `own` is every test image of a client's own labels, `mix` the largest choice among them in proportion
-to its training images (or `test_samples` of either). Random numbers are keyed by client, so the order of asking does
-not matter.
+to its training images (or `test_samples` of either). Where the data says whose each test image is, and clients hold
+whole groups, a client is tested on its own. Random numbers are keyed by client, so the order of asking does not matter.
 """
 
 from __future__ import annotations
@@ -31,9 +31,16 @@ class HeldOut:
     kind: Literal["own", "mix"]
     most: int | None
     seed: int
+    mine: tuple[Ids, Ids] | None = None
+    """Test images sorted by the client they belong to, and where each client's start; None: nobody's."""
 
     def of(self, client: int, labels: Ids, counts: Ids) -> Ids:
         """The test images of a client that holds so many training images of these labels."""
+        if self.mine is not None:
+            order, starts = self.mine
+            own = order[starts[client] : starts[client + 1]]
+            rng = stream(self.seed, "test images", client=client)
+            return own if self.most is None or len(own) <= self.most else np.sort(rng.permutation(own)[: self.most])
         there = np.diff(self.starts)[labels]
         labels, counts, there = labels[there > 0], counts[there > 0], there[there > 0]
         take = there if self.kind == "own" else self._in_proportion(counts, there)
@@ -135,10 +142,13 @@ def build(owner: Ids, image: Ids, labels: NDArray[np.integer], num_clients: int,
     held, label = np.divmod(keys, classes)
     per_client = np.bincount(held, minlength=num_clients)
     offsets = np.concatenate([[0], np.cumsum(per_client)])
-    testable = np.logical_or.reduceat(np.diff(tests.starts)[label] > 0, offsets[:-1])
+    if tests.mine is not None:
+        testable, lacks = np.diff(tests.mine[1]) > 0, "has no test image of its own; give each group in groups_test one"
+    else:
+        testable = np.logical_or.reduceat(np.diff(tests.starts)[label] > 0, offsets[:-1])
+        lacks = "holds labels of which no test image is there; give y_test those labels"
     if not testable.all():
-        client = int(testable.argmin())
-        raise ConfigError(f"client {client} holds labels of which no test image is there; give y_test those labels")
+        raise ConfigError(f"client {int(testable.argmin())} {lacks}")
     return Partition(
         train=image,
         offsets=np.concatenate([[0], np.cumsum(sizes)]),

@@ -39,6 +39,8 @@ class Scheme(ABC):
     """Most test images per client; fewer score faster and less precisely; none: all."""
     shares: ClassVar[bool] = False
     """Whether images may have several owners."""
+    whole: ClassVar[bool] = False
+    """Whether a client holds whole groups, so that test images that belong to a group are its own."""
 
     def __post_init__(self) -> None:
         if self.test not in {"own", "mix"}:
@@ -58,8 +60,10 @@ class Scheme(ABC):
         num_clients: int,
         seed: int,
         groups: NDArray[np.integer] | None = None,
+        *,
+        groups_test: NDArray[np.integer] | None = None,
     ) -> Partition:
-        """Deal the training images out; `groups` says whose each of them is."""
+        """Deal the training images out; `groups` says whose each of them is, `groups_test` whose each test image is."""
         checks.at_least("clients", num_clients, 1)
         for name, labels in (("labels_train", labels_train), ("labels_test", labels_test)):
             if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iu" or labels.min() < 0:
@@ -70,13 +74,25 @@ class Scheme(ABC):
         classes = 1 + int(max(train.max(), labels_test.max()))
         order, starts = by_label(np.asarray(labels_test, dtype=np.int64), classes)
         owner, image = self._deal(train, num_clients, stream(seed, "partition"), groups)
-        return build(owner, image, train, num_clients, HeldOut(order, starts, self.test, self.test_samples, seed))
+        mine = None
+        if self.whole and groups is not None and groups_test is not None:
+            mine = _own_tests(owner, groups, groups_test, num_clients)
+        return build(owner, image, train, num_clients, HeldOut(order, starts, self.test, self.test_samples, seed, mine))
 
     @abstractmethod
     def _deal(
         self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
     ) -> tuple[Ids, Ids]:
         """Owners and images, in any order."""
+
+
+def _own_tests(owner: Ids, groups: NDArray[np.integer], tested: NDArray[np.integer], clients: int) -> tuple[Ids, Ids]:
+    """Test images by client, where training image i of groups[i] went to owner[i]; where each client's start."""
+    names, first = np.unique(groups, return_index=True)
+    strange = ~np.isin(tested, names)
+    if strange.any():
+        raise ConfigError(f"group {tested[strange.argmax()]} has test images but none to train on; drop them")
+    return by_label(owner[first][np.searchsorted(names, tested)], clients)
 
 
 def _cuts(total: int, parts: int) -> Ids:
@@ -259,6 +275,8 @@ class Quantity(Scheme):
 @dataclass(frozen=True, slots=True)
 class Groups(Scheme):
     """Whole groups (writers, places) to clients: one each, or several so that clients hold about equally many."""
+
+    whole: ClassVar[bool] = True
 
     def _deal(
         self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None

@@ -19,6 +19,7 @@ from fedparity.core.errors import ConfigError, FedparityError, InputError, unkno
 from fedparity.core.types import slots_per_round
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
+from fedparity.data.table import SUFFIXES
 from fedparity.estimators import ORACLE, estimator_of
 from fedparity.experiment.methods import METHODS, method
 from fedparity.local.rules import LOCALS
@@ -67,7 +68,7 @@ class Population(_Part):
         default=None, ge=0, description="trace files: a round's work; leave before: drop"
     )
     watch: int | None = Field(
-        default=None, ge=0, le=10_000_000, description="trace files: rounds before start that the server has seen"
+        default=None, ge=0, le=1_000_000, description="trace files: rounds before start that the server has seen"
     )
     dropout: float = Field(default=0.0, ge=0, le=1, description="chance of an online client to leave mid-round")
     trace_seed: int | None = Field(
@@ -81,18 +82,22 @@ class Task(_Part):
     dataset: str = Field(
         default="digits",
         min_length=1,
-        description="digits, cifar10, mnist or the path of an .npz (PyTorch); quadratic, logistic (NumPy alone)",
+        description="digits, cifar10, mnist, or the path of an .npz, .csv or .parquet (PyTorch); "
+        "quadratic, logistic (NumPy alone)",
     )
-    labels_per_client: int = Field(default=2, ge=1, le=1000, description="images: labels each client holds")
+    label: str = Field(default="label", min_length=1, description="tables: the column of labels")
+    client: str = Field(default="", description="tables: the column that says whose each row is; empty: nobody's yet")
+    standardise: bool = Field(
+        default=False, description="float features: less their mean, over their deviation, in all training samples"
+    )
     partition: str | None = Field(
-        default=None, description="images: how they are dealt, NAME[:key=value,...] (fedparity list partitions)"
+        default=None, description="how samples are dealt, NAME[:key=value,...] (fedparity list partitions)"
     )
     validation: float | None = Field(default=None, ge=0, le=0.5, description="share of the data the server holds")
     scored_on: Literal["validation"] | None = Field(
         default=None, description="images, validation: accuracy on a fifth of the training data, held back"
     )
     model: str | None = Field(default=None, description="what is trained (fedparity list models)")
-    hidden: int = Field(default=32, ge=1, le=4096, description="digits without a model: hidden units of the MLP")
     features: str | None = Field(
         default=None, description="images: frozen features instead, efficientnet_lite0[:size=96]"
     )
@@ -117,9 +122,7 @@ class Task(_Part):
 
     @model_validator(mode="after")
     def _fits(self) -> Task:
-        if self.dataset not in NUMPY and not self.dataset.endswith(".npz") and self.dataset not in KNOWN:
-            known = unknown("data set", self.dataset, [*KNOWN, *NUMPY])
-            raise ValueError(f"{known}; or give the path of an .npz")
+        self._check_data()
         _build("schedule", RATE_SCHEDULES.build, self.schedule)
         if self.model is not None:
             _build("model", MODELS.build, self.model)
@@ -134,12 +137,19 @@ class Task(_Part):
         if self.device != "cpu" and self.path in {"batched", "compiled"}:
             raise ValueError(f"path={self.path!r} is for the CPU, but device={self.device!r}; use path='plain'")
         if self.dataset in NUMPY:
-            keys = ("partition", "scored_on", "model", "features", "weights", "trains", "clip")
+            keys = ("standardise", "partition", "scored_on", "model", "features", "weights", "trains", "clip")
             given = [k for k in keys if getattr(self, k)]
             if given or self.optimiser != "sgd" or self.momentum or self.weight_decay:
                 key = given[0] if given else "optimiser, momentum or weight_decay"
                 raise ValueError(f"{key} is for tasks with PyTorch, but dataset={self.dataset!r} is not; leave it out")
         return self
+
+    def _check_data(self) -> None:
+        if self.dataset not in (*NUMPY, *KNOWN) and not self.dataset.endswith((".npz", *SUFFIXES)):
+            known = unknown("data set", self.dataset, [*KNOWN, *NUMPY])
+            raise ValueError(f"{known}; or give the path of an .npz, .csv or .parquet")
+        if self.client and not self.dataset.endswith(SUFFIXES):
+            raise ValueError(f"client names a column of a table, but dataset={self.dataset!r} is none; leave it out")
 
     def resolved(self, *, validates: bool) -> Task:
         """Every key filled in by what the others say: the table of docs/architecture.md."""
@@ -148,11 +158,11 @@ class Task(_Part):
             found["validation"] = SERVER_SHARE if validates else 0.0
         if self.dataset in NUMPY:
             return self.model_copy(update=found | {"path": "plain"})
-        plain_digits = self.dataset == "digits" and self.partition is None and self.features is None
-        if self.partition is None and not plain_digits:
-            found["partition"] = f"labels:k={self.labels_per_client}"
+        if self.partition is None:
+            found["partition"] = "groups" if self.client else "labels:k=2"
         if self.model is None:
-            found["model"] = "logistic" if self.features else f"mlp:hidden={self.hidden}" if plain_digits else "cnn"
+            numbers = self.features is not None or self.dataset.endswith(SUFFIXES)
+            found["model"] = "logistic" if numbers else "mlp:hidden=32" if self.dataset == "digits" else "cnn"
         family = str(found.get("model", self.model)).partition(":")[0]
         path, threads, channels_last = PATHS.get(family, ("plain", 1, False))
         if path == "batched" and (self.trains or self.device != "cpu"):
@@ -341,6 +351,8 @@ def _one_line(error: ValidationError) -> str:
     long = isinstance(value, int) and abs(value) > 10**100  # some are too long to be written at all
     shown = f"{value!r}" if isinstance(value, (str, int, float, bool)) and not long else type(value).__name__
     kind = first["type"]
+    if where in GONE:
+        return f"key {where!r} is no more; write {GONE[where].format(shown)}"
     if kind == "extra_forbidden":
         return str(unknown("key", where, _keys_beside(first["loc"])))
     if kind == "missing":
@@ -352,6 +364,11 @@ def _one_line(error: ValidationError) -> str:
     return f"key {where!r} is {shown}: {rule}"
 
 
+GONE = {
+    "task.labels_per_client": 'task.partition = "labels:k={}"',
+    "task.hidden": 'task.model = "mlp:hidden={}"',
+}
+"""Keys of older specs, and what says the same now."""
 _RULES = {
     "string_pattern_mismatch": "it must be 1 to 64 letters, digits and _ . + -, with a letter or digit first",
     "tuple_type": "it must be a list of tables, each written [[methods]]",

@@ -15,20 +15,20 @@ from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Task
 from fedparity.core.rng import stream
 from fedparity.core.types import Ids
-from fedparity.data import DataSet, fetch, fetch_weights, load_npz
+from fedparity.data import DataSet, fetch_weights, open_data
 from fedparity.data.dataset import Progress, silent
 from fedparity.data.features import FeatureCache
-from fedparity.data.partitions import PARTITIONS
+from fedparity.experiment.own import on_path, samples_of, shared
 from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec import Task as TaskSpec
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
 from fedparity.tasks import Logistic, Quadratic
+from fedparity.tasks.samples import Samples
+from fedparity.tasks.training import Training
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from fedparity.tasks.samples import Samples
 
 Features: TypeAlias = Callable[[NDArray[Any], Ids], NDArray[np.float32]]
 """Some rows of images as features, a row each."""
@@ -50,9 +50,7 @@ def build_task(spec: Spec, seed: int, workers: int = 1, progress: Progress = sil
 
 
 def _torch_task(t: TaskSpec, clients: int, seed: int, workers: int, progress: Progress) -> Task:
-    from fedparity.tasks.batched import Batched
     from fedparity.tasks.torch_task import TorchTask
-    from fedparity.tasks.training import Training
 
     samples = _samples(t, clients, seed, progress)
     module, given = _module(t, samples)
@@ -68,9 +66,7 @@ def _torch_task(t: TaskSpec, clients: int, seed: int, workers: int, progress: Pr
         device=t.device,
         first=_values(module) if given else None,
     )
-    if t.path in {"batched", "compiled"}:
-        return Batched(task, compiled=t.path == "compiled", workers=workers)
-    return task
+    return on_path(task, t.path, workers)
 
 
 def _values(module: nn.Module) -> NDArray[Any]:
@@ -80,29 +76,14 @@ def _values(module: nn.Module) -> NDArray[Any]:
 
 
 def _samples(t: TaskSpec, clients: int, seed: int, progress: Progress) -> Samples:
-    from fedparity.tasks.samples import Samples
-    from fedparity.tasks.torch_task import digits_samples
-
-    if t.partition is None:
-        samples = digits_samples(clients, t.labels_per_client, seed)
-    else:
-        data = load_npz(t.dataset) if t.dataset.endswith(".npz") else fetch(t.dataset, progress=progress)
-        dealt = PARTITIONS.build(t.partition).split(data.y_train, data.y_test, clients, seed, data.groups)
-        samples = Samples(
-            x_train=_channels_first(data.x_train),
-            y_train=data.y_train,
-            x_test=_channels_first(data.x_test),
-            y_test=data.y_test,
-            train=[dealt.train_of(k) for k in range(clients)],
-            test=_shared([dealt.test_of(k) for k in range(clients)]),
-            classes=max(data.classes, dealt.classes),
-            held_out=np.arange(len(data.y_test)),
-            peak=data.peak,
-        )
-        if t.features is not None:
-            samples = _featured(t.features, data, samples, progress)
+    data = open_data(t.dataset, t.label, t.client, progress)
+    samples = samples_of(data, str(t.partition), clients, seed)
+    if t.features is not None:
+        samples = _featured(t.features, data, samples, progress)
     if t.scored_on == "validation":
         samples = _scored_on_training_data(samples, seed)
+    if t.standardise:
+        samples = samples.standardised()
     return _hold_back(samples, t.validation or 0.0, seed)
 
 
@@ -120,18 +101,8 @@ def _scored_on_training_data(samples: Samples, seed: int) -> Samples:
     kept = [rows[~np.isin(rows, held)] for rows in samples.train]
     known = samples.y_train[held]
     own = [held[np.isin(known, samples.y_train[rows])] for rows in kept]
-    test = _shared([rows if len(rows) else held for rows in own])
+    test = shared([rows if len(rows) else held for rows in own])
     return replace(samples, x_test=samples.x_train, y_test=samples.y_train, train=kept, test=test, held_out=held)
-
-
-def _channels_first(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
-
-
-def _shared(tests: list[Ids]) -> list[Ids]:
-    """Equal test sets as one array: clients with the same labels have the same one."""
-    kept: dict[bytes, Ids] = {}
-    return [kept.setdefault(rows.tobytes(), rows) for rows in tests]
 
 
 def _hold_back(samples: Samples, share: float, seed: int) -> Samples:
@@ -150,6 +121,10 @@ def _hold_back(samples: Samples, share: float, seed: int) -> Samples:
 
 def _featured(text: str, data: DataSet, samples: Samples, progress: Progress) -> Samples:
     """Frozen features of all images that anybody holds, computed once and kept."""
+    if data.x_train.dtype != np.uint8 or data.x_train.ndim < 3:
+        raise ConfigError(
+            f"task.features={text!r} needs images of bytes, which {data.source} does not hold; leave it out"
+        )
     chosen = EXTRACTORS.build(text)
     extract = chosen.extractor(fetch_weights(chosen.weights, progress=progress), data.peak)
 
@@ -171,7 +146,7 @@ def _replaced(samples: Samples, features: Features, x_train: NDArray[Any], x_tes
         x_test=features(x_test, tested),
         y_test=samples.y_test[tested],
         train=[at[rows] for rows in samples.train],
-        test=_shared([there[rows] for rows in samples.test]),
+        test=shared([there[rows] for rows in samples.test]),
         held_out=there[samples.held_out],
         validation=at[samples.validation],
         peak=1.0,
@@ -206,8 +181,8 @@ def _cut(t: TaskSpec, module: Any, samples: Samples, progress: Progress) -> tupl
     for name, parameter in module.named_parameters():
         parameter.requires_grad = name in names
     prefix, rest = prefix_of(module, parts)
-    if not len(prefix):
-        return module, samples
+    if not len(prefix) or samples.x_train.dtype != np.uint8 or samples.x_train.ndim != 4:
+        return module, samples  # only images are kept; other samples go through the whole model
     shape = tuple(samples.x_train.shape[1:])
     extract, width, inner = frozen_prefix(prefix, shape, samples.peak)
     digest = hashlib.sha256(_values(prefix).tobytes() + extract.digest.encode()).hexdigest()

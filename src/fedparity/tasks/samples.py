@@ -1,12 +1,12 @@
 """What a classification task learns from: one copy of the data, and who holds which of it.
 
-Images stay uint8 as they are kept, memory-mapped or not; a batch is made into floats when it is used.
+Bytes stay uint8 as they are kept, memory-mapped or not; a batch is made into floats when it is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class Samples:
     validation: Ids = field(default_factory=lambda: np.empty(0, np.int64))
     """Training samples that the server holds itself, and no client."""
     peak: float = 1.0
-    """The value of a full pixel: samples are divided by it."""
+    """The value of a full pixel: samples are divided by it. Floats are taken as they are: 1."""
 
     def __post_init__(self) -> None:
         if len(self.train) != len(self.test):
@@ -46,6 +46,21 @@ class Samples:
     def num_clients(self) -> int:
         """How many clients hold data."""
         return len(self.train)
+
+    def standardised(self) -> Samples:
+        """The same with each float feature less its mean, over its deviation, in all training samples.
+
+        A feature that never changes becomes 0. Whoever computes this sees the data of all clients.
+        """
+        if self.x_train.dtype.kind != "f":
+            raise ConfigError(
+                f"samples of {self.x_train.dtype} are divided by {self.peak:g}; standardise is for float features"
+            )
+        rows = self.x_train[np.unique(np.concatenate([*self.train, self.validation]))]
+        mean, deviation = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
+        deviation[deviation == 0] = 1.0
+        x_train, x_test = (((x - mean) / deviation).astype(np.float32) for x in (self.x_train, self.x_test))
+        return replace(self, x_train=x_train, x_test=x_test)
 
     def label_counts(self) -> NDArray[np.int64]:
         """Clients x labels: training samples."""

@@ -11,7 +11,6 @@ model to itself. Importing this module imports torch; importing `fedparity.tasks
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,6 @@ from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Measure
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Prototypes, Vector
 from fedparity.local.rules import Ditto, PhpFl, Prox
-from fedparity.tasks.digits import load_digits, partition_labels
 from fedparity.tasks.flat import Flat, Replica
 from fedparity.tasks.rule import finish
 from fedparity.tasks.samples import Samples, tiles
@@ -341,33 +339,3 @@ def _first_line(error: Exception) -> str:
 
 def _word(value: float) -> str:
     return "NaN" if math.isnan(value) else "infinite"
-
-
-def mlp(sizes: Sequence[int]) -> nn.Sequential:
-    """Linear layers with ReLU between them."""
-    layers: list[nn.Module] = []
-    for fan_in, fan_out in itertools.pairwise(sizes):
-        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
-def digits_task(
-    num_clients: int,
-    labels_per_client: int = 2,
-    *,
-    hidden: int = 32,
-    training: Training | None = None,
-    seed: int = 0,
-    workers: int = 1,
-) -> TorchTask:
-    """A 64-hidden-10 network on the digits, `labels_per_client` labels a client; `seed` is that of the partition."""
-    checks.at_least("hidden", hidden, 1)
-    samples = digits_samples(num_clients, labels_per_client, seed)
-    return TorchTask(mlp([64, hidden, 10]), samples, training or Training(), workers=workers)
-
-
-def digits_samples(num_clients: int, labels_per_client: int, seed: int) -> Samples:
-    """The digits, dealt on a ring of labels."""
-    images, labels = load_digits()
-    dealt = partition_labels(labels, num_clients, labels_per_client, seed=seed)
-    return Samples(images, labels, images, labels, dealt.train, dealt.test, 10, dealt.held_out)

@@ -27,7 +27,9 @@ from fedparity.traces.rules import DEFAULT_RULE, parse_rule
 from fedparity.traces.tables import is_table, read_tables
 
 Format: TypeAlias = Literal["auto", "plain", "flash", "fedscale", "intervals"]
-MOST_ROUNDS = 10_000_000
+MOST_ROUNDS = 1_000_000
+ONE_PASS = 100_000
+"""Rounds that a file is replayed for if nobody says how many: at 1800 s almost six years."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +138,10 @@ def load_trace(
     not_negative("start", offset)
     span = float(intervals.last_seen.max() - intervals.first_seen.min()) - offset
     count = settings.get("rounds", max(1.0, (span / seconds + 1e-9) // 1))
+    if "rounds" not in settings and count > ONE_PASS:
+        raise ConfigError(
+            f"{path}: one pass has {count:.0f} rounds of {seconds:g} s, more than {ONE_PASS}; correct it or give rounds"
+        )
     if count > MOST_ROUNDS:
         raise ConfigError(f"rounds={count:g} must be at most {MOST_ROUNDS}; give fewer rounds or longer ones")
     trace = intervals.replay(int(count), seconds, offset, settings.get("work_seconds", 0.0))
@@ -145,6 +151,8 @@ def load_trace(
         raise ConfigError(
             f"watch={watch} must be between 0 and the {most} rounds that lie before start={offset:g}; lower it"
         )
+    if watched > MOST_ROUNDS:
+        raise ConfigError(f"start={offset:g} has {watched} rounds before it, at most {MOST_ROUNDS}; give watch")
     if not watched:
         return trace
     return replace(trace, before=intervals.replay(watched, seconds, offset - watched * seconds))

@@ -4,16 +4,23 @@ import collections
 import os
 import pickle  # noqa: TID251 - makes what is read, reads nothing
 
-import fakes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fakes
 from fedparity.core.errors import InputError
-from fedparity.data.unpickle import RawArray, read_pickle
+from fedparity.core.safe_pickle import RUNS, RawArray, _Machine, _RefusedError
+from fedparity.core.safe_pickle import read_pickle as read
 
-KEYS = st.one_of(st.text(max_size=5), st.binary(max_size=5), st.integers())
+KEYS = st.one_of(st.text(max_size=5), st.binary(max_size=5), st.integers(-(2**63), 2**63))
+
+
+def read_pickle(data, label, **more):
+    return read(data, label, arrays=True, **more)
+
+
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary()),
     lambda inner: st.one_of(st.lists(inner), st.dictionaries(KEYS, inner), st.tuples(inner, inner), st.tuples(inner)),
@@ -50,6 +57,12 @@ def test_what_python_2_wrote():
     assert found[b"batch_label"] == b"training batch 1 of 5"
     assert np.array_equal(found[b"data"].array(), fakes.planes(x))
     assert found[b"filenames"] == [b"x.png"] * 3
+
+
+def test_without_arrays_a_name_is_refused_whatever_it_is():
+    for protocol in range(5):
+        with pytest.raises(InputError, match=r"opcode (STACK_)?GLOBAL, which would run code; only plain values"):
+            read(pickle.dumps(np.arange(3), protocol=protocol), "x")
 
 
 class Evil:
@@ -164,3 +177,27 @@ def test_damaged_pickles(count):
         for data in fakes.damaged(source, count, seed):
             said = fakes.refusal(InputError, read_pickle, data, "x")
             assert (said or "x: ").startswith("x: ")
+
+
+ENCODE = b"\x80\x02c_codecs\nencode\nq\x00"
+
+
+def test_bombs_are_refused_before_they_fill_memory():
+    text = b"X" + (600_000).to_bytes(4, "little") + b"a" * 600_000 + b"X\x06\x00\x00\x00latin1\x86q\x01"
+    many = ENCODE + text + b"0(" + b"h\x00h\x01R" * 100_000 + b"t."  # 1.1 MB that would be 60 GB
+    with pytest.raises(InputError, match="more than 256 MiB made by calls"):
+        read_pickle(many, "x")
+    with pytest.raises(InputError, match="more than 2000000 opcodes"):
+        read_pickle(b"(" + b"}" * 2_000_001 + b"t.", "x")
+    with pytest.raises(InputError, match="more than 8192 bits"):
+        read_pickle(pickle.dumps(1 << 10_000), "x")
+    with pytest.raises(InputError, match="a key that is no str, bytes or int of 64 bits"):
+        read_pickle(pickle.dumps({k * (2**61 - 1) ** 2: 0 for k in range(1, 9)}), "x")
+    with pytest.raises(InputError, match="2 values are left where one must be"):
+        read_pickle(b"NN.", "x")
+
+
+@pytest.mark.parametrize("name", sorted(RUNS))
+def test_every_opcode_that_could_run_code_is_refused_whatever_came_before_it(name):
+    with pytest.raises(_RefusedError, match=f"opcode {name}, which would run code"):
+        _Machine(arrays=False).do(name, "posix system")

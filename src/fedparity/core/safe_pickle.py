@@ -1,14 +1,18 @@
 """Reading a pickle without unpickling: opcodes are interpreted here, and nothing they name is imported or called.
 
 A pickle is a program. `pickletools.genops` only reads it; a small stack machine then carries out the opcodes that build
-plain values (None, bool, int, float, str, bytes, list, tuple, dict) and refuses every other one. The few names in
-`CALLS` are understood symbolically, so that NumPy arrays come out as `RawArray`: their shape, type and bytes.
+plain values (None, bool, int, float, str, bytes, list, tuple, dict) and refuses every other one. With `arrays`, the few
+names in `CALLS` are understood symbolically, so that NumPy arrays come out as `RawArray`: their shape, type and bytes.
 
     numpy._reconstruct(ndarray, (0,), b'b')         an empty RawArray; BUILD then fills it
     numpy.dtype('u1', ...)                          the text 'u1'; BUILD then adds the byte order
     _codecs.encode('text', 'latin1')                bytes, as Python 3 writes them for Python 2
 
 Strings that Python 2 wrote come out as bytes. A key of a dict is a str, bytes or int, so that nothing nested is hashed.
+
+Memory is bounded by what is stated here: an opcode makes at most about 100 bytes beside its own argument, and opcodes
+are counted; bytes that a call copies are counted too. What remains to the caller: a value that is remembered may stand
+in many places, so whoever unfolds one (copies a list out of each of many dicts) must count as well.
 """
 
 from __future__ import annotations
@@ -27,6 +31,17 @@ from numpy.typing import NDArray
 from fedparity.core.errors import InputError
 
 MOST_OPCODES = 2_000_000
+MOST_COPIED = 1 << 28
+"""Bytes that calls of `_codecs.encode` may make in all: a text that is remembered can be encoded again and again."""
+MOST_BITS = 1 << 13
+"""Of a whole number: longer ones take long to hash, and no file that is read here has any."""
+KEY_BITS = 64
+"""Of a whole number that is a key: long ones can be chosen so that thousands of them fall into one place."""
+RUNS = {
+    *("GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX"),
+    *("EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"),
+}
+"""Opcodes that import, call or look up objects."""
 _DTYPE = re.compile(r"(?:[|<>=]?[iu][1248]|[|<>=]?f[248]|[|<>=]?b1)")
 
 
@@ -66,20 +81,21 @@ class _Mark:
 _MARK = _Mark()
 
 
-def read_pickle(data: bytes, label: str, most: int = MOST_OPCODES) -> object:
-    """The plain value that a pickle describes; `label` is what messages call the file."""
-    machine = _Machine()
+def read_pickle(data: bytes, label: str, *, arrays: bool = False, most: int = MOST_OPCODES) -> object:
+    """The plain value that a pickle of at most `most` opcodes describes; `label` is what messages call the file."""
+    machine = _Machine(arrays=arrays)
     place = 0
+    what = "plain values and arrays" if arrays else "plain values"
     try:
         for count, (opcode, argument, position) in enumerate(pickletools.genops(io.BytesIO(data))):
             place = position or 0
             if count >= most:
                 raise _RefusedError(f"more than {most} opcodes")  # noqa: TRY301 - one place says where it was
             if opcode.name == "STOP":
-                return machine.pop()
+                return machine.result()
             machine.do(opcode.name, argument)
     except _RefusedError as error:
-        raise InputError(f"{label}: byte {place}: {error}; only plain values and arrays are read") from error
+        raise InputError(f"{label}: byte {place}: {error}; only {what} are read") from error
     except Exception as error:
         # genops meets hostile bytes with whatever its decoders raise: ValueError, UnicodeDecodeError, struct.error, ...
         raise InputError(f"{label}: byte {place}: not a pickle ({error}); fetch the file again") from error
@@ -89,14 +105,25 @@ def read_pickle(data: bytes, label: str, most: int = MOST_OPCODES) -> object:
 class _Machine:
     """The stack and the memo."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, arrays: bool) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._arrays = arrays
+        self._copied = 0
+
+    def result(self) -> Any:
+        """The one value that is left at the end."""
+        value = self.pop()
+        if self._stack:
+            raise _RefusedError(f"{len(self._stack) + 1} values are left where one must be")
+        return value
 
     def do(self, name: str, argument: Any) -> None:
         """Carry out one opcode."""
         if name in _PUSH:
             self._stack.append(_PUSH[name](argument))
+        elif name in RUNS and not (self._arrays and name in _OPCODES):
+            raise _RefusedError(f"opcode {name}, which would run code")
         elif name in _OPCODES:
             _OPCODES[name](self, argument)
         elif name not in {"PROTO", "FRAME"}:
@@ -180,8 +207,8 @@ class _Machine:
         if len(items) % 2:
             raise _RefusedError("a key without a value")
         for key, value in zip(items[::2], items[1::2], strict=True):
-            if not isinstance(key, str | bytes | int):
-                raise _RefusedError("a key that is no str, bytes or int")
+            if not isinstance(key, str | bytes | int) or (isinstance(key, int) and key.bit_length() > KEY_BITS):
+                raise _RefusedError(f"a key that is no str, bytes or int of {KEY_BITS} bits")
             target[key] = value
 
     def drop(self, _: Any) -> None:
@@ -208,7 +235,11 @@ class _Machine:
         arguments, name = self.pop(), self.pop()
         if not (isinstance(name, _Name) and name.text in CALLS and isinstance(arguments, tuple)):
             raise _RefusedError("a call, which would run code")
-        self._stack.append(CALLS[name.text](*arguments[:3]) if arguments else _no_call())
+        made = CALLS[name.text](*arguments[:3]) if arguments else _no_call()
+        self._copied += len(made) if isinstance(made, bytes) else 0
+        if self._copied > MOST_COPIED:
+            raise _RefusedError(f"more than {MOST_COPIED >> 20} MiB made by calls")
+        self._stack.append(made)
 
     def build(self, _: Any) -> None:
         """Fill an array or a dtype."""
@@ -279,6 +310,12 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _whole(value: int) -> int:
+    if value.bit_length() > MOST_BITS:
+        raise _RefusedError(f"a whole number of more than {MOST_BITS} bits")
+    return value
+
+
 def _latin(value: str) -> bytes:
     return value.encode("latin-1")
 
@@ -290,7 +327,8 @@ _PUSH: dict[str, Callable[[Any], Any]] = {
     "EMPTY_LIST": lambda _: [],
     "EMPTY_DICT": lambda _: {},
     "EMPTY_TUPLE": lambda _: (),
-    **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"), _same),
+    **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"), _whole),
+    **dict.fromkeys(("FLOAT", "BINFLOAT"), _same),
     **dict.fromkeys(("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), _same),
     **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"), _same),
     **dict.fromkeys(("STRING", "BINSTRING", "SHORT_BINSTRING"), _latin),
