@@ -138,8 +138,9 @@ class Store:
         self.disk.remove(MANIFEST)
 
     def lacks_heads(self) -> bool:
-        """Whether the heads are gone: more was committed than a crash before the first of them can explain."""
-        return not self.heads.there and (self.db.one("SELECT count(*) FROM rounds") or (0,))[0] > 1
+        """Whether heads are gone: more rounds are committed than a crash before the last head can explain."""
+        (committed,) = self.db.one("SELECT count(*) FROM rounds") or (0,)
+        return bool(committed > 1 + sum(rounds for rounds, _ in self.heads.known.values()))
 
     def _check_format(self) -> None:
         found = self._meta("format")
