@@ -68,12 +68,13 @@ def test_published_weights_are_their_contents():
 
 @pytest.mark.parametrize("kind", ["trace", "dataset"])
 def test_a_run_does_not_go_on_with_another_file_of_the_same_name(tmp_path, kind):
-    name, write = {"trace": ("t.csv", a_trace), "dataset": ("d.npz", images)}[kind]
+    name, write, *keys = {
+        "trace": ("t.csv", a_trace, "population.availability={}"),
+        "dataset": ("d.npz", images, "task.dataset={}", "task.model=logistic"),
+    }[kind]
     write(tmp_path / name, 0)
-    key = {"trace": "population.availability", "dataset": "task.dataset"}[kind]
-    spec = spec_of(
-        f"{key}={tmp_path / name}", "population.clients=6", "rounds=3", "task.model=logistic", methods=("uniform",)
-    )
+    given = [key.format(tmp_path / name) for key in keys]
+    spec = spec_of(*given, "population.clients=6", "rounds=3", methods=("uniform",))
     with open_store(tmp_path / "run", spec) as store:
         run_spec(spec, Watch(stop=stop_after(1), store=store))
     old = sha256(tmp_path / name)

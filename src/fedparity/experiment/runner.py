@@ -144,7 +144,7 @@ class _Record:
         if score is not None and method not in self._updates:
             size = len(state.params)
             own[list(state.client_models)] = [score(k, v[:size]) for k, v in state.client_models.items()]
-        if store is not None:
+        if store is not None and store.facts(self.seed, method) is None:
             store.put_facts(self.seed, method, facts_of(self._task, state, evals.accuracy, own))
         return MethodRun(
             method=method,
