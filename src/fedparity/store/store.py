@@ -262,10 +262,8 @@ class Store:
     def digest(self) -> str:
         """One digest for all that the run is: what it began with, every chain, facts and erasures; never times."""
         self.origin.check()
-        parts: list[str | bytes] = [
-            f"fedparity-run {FORMAT}",
-            *(self.origin.part(name) for name in ("spec", "trace", "inputs")),
-        ]
+        parts: list[str | bytes] = [f"fedparity-run {FORMAT}"]
+        parts += [self.origin.part(name) for name in ("spec", "trace", "inputs")]
         for query in (
             "SELECT seed, method, max(round), chain FROM rounds GROUP BY seed, method ORDER BY 1, 2",
             "SELECT seed, method, digest FROM facts ORDER BY 1, 2",
