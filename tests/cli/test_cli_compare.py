@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from fedparity.experiment.compare import COMPARED
-from fedparity.experiment.results import COMPARISON
+from fedparity.store.manifest import COMPARISON
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Click 9:DeprecationWarning")
 

@@ -88,7 +88,8 @@ def test_any_call_of_the_file_layer_may_fail(tmp_path, code, step):
         assert str(caught.value).startswith(f"{folder}/"), n
         assert os.strerror(code) in str(caught.value)
         assert "\n" not in str(caught.value)
-        assert commits(folder) == len(done), n
+        late = str(caught.value).startswith(f"{folder}/heads.jsonl")  # the round is safe before its head is
+        assert commits(folder) - len(done) in ((0, 1) if late else (0,)), n
         assert not list(folder.rglob("*.partial"))
         assert outcome(run_into(folder, spec, resume=True)) == expected(*SPEC, methods=METHODS), n
         assert verify(folder, state_classes).ok

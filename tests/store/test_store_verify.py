@@ -4,6 +4,9 @@ import contextlib
 import json
 import shutil
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from fedparity import report
 from fedparity.core.errors import FedparityError
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import execute, state_classes
-from fedparity.store import Store, checkpoints, verify
+from fedparity.store import Disk, Store, checkpoints, verify
 from stored_runs import contents, outcome, run_into, spec_of, unclose
 
 FLIPS = 200
@@ -101,9 +104,7 @@ def test_a_missing_file_is_found(copy, closed):
             assert found_by_resume(copy, closed[1]), name
 
 
-@pytest.mark.parametrize(
-    "name", ["notes.txt", "arrays/x.safetensors", "arrays/" + "0" * 64 + ".safetensors", "sub/x", "run.db-wal"]
-)
+@pytest.mark.parametrize("name", ["arrays/x.safetensors", "arrays/" + "0" * 64 + ".safetensors", "run.db-wal"])
 def test_an_added_file_is_found(copy, closed, name):
     (copy / name).parent.mkdir(exist_ok=True)
     (copy / name).write_text("new")
@@ -267,17 +268,125 @@ def test_the_command_on_what_is_no_run(fedparity, tmp_path):
 
 
 def test_a_file_name_cannot_speak_to_the_terminal(fedparity, copy):
-    (copy / "x\x1b[31mred\x07").write_text("")
+    (copy / "arrays" / "x\x1b[31mred\x07").write_text("")
     code, out, err = fedparity("verify", copy)
     assert code == 1
     assert "red" in out
     assert not {"\x1b", "\x07"} & set(out + err)
 
 
-def test_resume_of_a_damaged_run_is_one_line(fedparity, copy, tmp_path):
+def test_results_that_differ_are_written_anew_on_resume(fedparity, copy, tmp_path):
     spec = tmp_path / "spec.toml"
     spec.write_bytes((copy / "spec.toml").read_bytes())
+    before = contents(copy)
     (copy / "journal.jsonl").write_text("changed")
-    code, out, err = fedparity("run", spec, "--out", copy, "--resume")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "journal.jsonl: differs from what was written; remove it, it will be written anew" in err
+    (copy / "clients.csv").unlink()
+    code, _, err = fedparity("run", spec, "--out", copy, "--resume", "--json")
+    assert code == 0
+    assert "journal.jsonl: differs from what was written" in err
+    assert {name: contents(copy)[name] for name in ("journal.jsonl", "clients.csv")} == {
+        name: before[name] for name in ("journal.jsonl", "clients.csv")
+    }
+    assert verify(copy, state_classes).ok
+
+
+@pytest.mark.parametrize("name", ["NOTES.txt", "sub/x", "my.partial", ".keep.0123456789abcdef"])
+def test_what_somebody_else_put_there_is_nobody_s_business(copy, closed, name):
+    (copy / name).parent.mkdir(exist_ok=True)
+    (copy / name).write_text("mine")
+    assert verify(copy, state_classes).ok
+    assert outcome(run_into(copy, spec_of(*SPEC), resume=True)) == closed[1]
+    assert run_into.notices == []
+    assert (copy / name).read_text() == "mine"
+    assert name not in (copy / "manifest.json").read_text()
+
+
+def test_results_are_on_the_disk_before_the_manifest_that_vouches_for_them(copy, monkeypatch):
+    synced = []
+    sync, write = Disk.sync, Disk.write
+    monkeypatch.setattr(Disk, "sync", lambda disk, name: (synced.append(name), sync(disk, name))[1])
+    monkeypatch.setattr(Disk, "write", lambda disk, name, *parts: (synced.append(name), write(disk, name, *parts))[1])
+    Store.open(copy).close()
+    there = {name for name in ("report.html", "clients.csv", "summary.json") if (copy / name).exists()}
+    assert there
+    assert there <= set(synced[: synced.index("manifest.json")])
+
+
+def test_a_deleted_manifest_of_a_closed_run_is_found(fedparity, copy, closed):
+    (copy / "manifest.json").unlink()
+    code, out, _ = fedparity("verify", copy)
+    assert code == 1
+    assert "manifest.json: is missing, although the run was closed" in out
+    assert outcome(run_into(copy, spec_of(*SPEC), resume=True)) == closed[1]
+    assert verify(copy, state_classes).ok
+
+
+@pytest.mark.parametrize("name", ["spec", "trace", "inputs", "versions", "seal"])
+def test_an_altered_origin_is_found_without_the_manifest(copy, name):
+    unclose(copy)
+    intact = (copy / "run.db").read_bytes()
+    with contextlib.closing(sqlite3.connect(copy / "run.db")) as db:
+        ((value,),) = db.execute("SELECT value FROM origin WHERE name = ?", (name,))
+    for new in (value[:-2] + bytes([value[-2] ^ 1]) + value[-1:], b"", value + b" "):
+        edit(copy, "UPDATE origin SET value = ? WHERE name = ?", (new, name))
+        verdict = verify(copy, state_classes)
+        assert any("were changed" in problem for problem in verdict.problems)
+        assert verdict.digest is None
+        with pytest.raises(FedparityError):
+            run_into(copy, spec_of(*SPEC), resume=True)
+        (copy / "run.db").write_bytes(intact)
+        (copy / "run.db-wal").unlink(missing_ok=True)
+    edit(copy, "DELETE FROM origin")
+    assert not verify(copy, state_classes).ok
+
+
+def test_altered_facts_are_found_without_the_manifest(copy):
+    unclose(copy)
+    edit(copy, "UPDATE facts SET value = zeroblob(length(value)) WHERE method = 'uniform'")
+    assert any("facts of uniform, seed 0: they were changed" in p for p in verify(copy, state_classes).problems)
+
+
+def test_the_digest_is_that_of_the_run_and_not_of_its_files(copy):
+    digest = verify(copy, state_classes).digest
+    (copy / "clients.csv").write_text("changed")
+    assert verify(copy, state_classes).digest == digest
+    with contextlib.closing(sqlite3.connect(copy / "run.db")) as db, db:
+        db.execute("UPDATE telemetry SET value = '9'")
+    unclose(copy)
+    assert verify(copy, state_classes).digest == digest
+    edit(copy, "DELETE FROM facts WHERE method = 'uniform'")
+    assert verify(copy, state_classes).digest != digest
+
+
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from fedparity.experiment.results import open_store
+from fedparity.experiment.runner import Callbacks, execute
+from fedparity.store import checkpoints
+from stored_runs import spec_of
+
+checkpoints.LARGE, checkpoints.SMALL_STATE, checkpoints.SNAPSHOT_EVERY = 64, 0, 4
+spec = spec_of("rounds=4000", "population.clients=9")
+with open_store(sys.argv[1], spec) as store:
+    execute(spec, store=store, callbacks=Callbacks(lambda *_: print(flush=True)))
+"""
+
+
+def test_a_run_that_is_being_written_is_running_and_never_damaged(tmp_path):
+    here = str(Path(__file__).parents[1])
+    child = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path / "run"), here], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        child.stdout.readline()
+        found = [verify(tmp_path / "run", state_classes) for _ in range(12)]
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.communicate()
+    assert [v.problems for v in found] == [()] * 12
+    assert all(v.running and not v.closed and v.digest for v in found)
+    assert found[-1].rounds > found[0].rounds
+    verdict = verify(tmp_path / "run", state_classes)
+    assert (verdict.ok, verdict.running) == (True, False)

@@ -196,9 +196,9 @@ def _check_reference(reference: str | None, names: list[str]) -> None:
 def _write(found: Comparison, folder: Path) -> list[str]:
     """Every file of a comparison; the picture only where accuracy is defined."""
     from fedparity.core.files import remove, write_text
-    from fedparity.experiment.results import COMPARISON
     from fedparity.report.latex import to_latex
     from fedparity.report.tradeoff import draw_tradeoff
+    from fedparity.store.manifest import COMPARISON
 
     picture = draw_tradeoff(found)
     files = [str(folder / name) for name in COMPARISON if picture or name != "tradeoff.svg"]

@@ -19,7 +19,8 @@ def input_digests(spec: Spec) -> dict[str, str]:
     A data set that is fetched by name is held to the digests of its official files whenever it is read, and published
     weights to theirs: these stand for them. What is generated from the seed is no input.
     """
-    task, found = spec.resolved().task, {}
+    task = spec.resolved().task
+    found: dict[str, str] = {}
     if task.dataset.endswith(".npz"):
         found |= _file("dataset", task.dataset)
     elif task.dataset in KNOWN:

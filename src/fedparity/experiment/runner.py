@@ -200,7 +200,8 @@ def _run_seed(  # noqa: PLR0917 - one caller
     if store is None:
         return [record.run(name, state) for name, state in now.items()]
     for name, state in now.items():
-        store.put_facts(seed, name, record.facts(name, state))
+        if store.facts(seed, name) is None:  # else nothing came since they were told
+            store.put_facts(seed, name, record.facts(name, state))
     return min(state.round for state in now.values())
 
 

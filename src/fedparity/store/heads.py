@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fedparity.store.disk import Disk
 
@@ -41,7 +41,7 @@ class Heads:
         for line in lines:
             seal, _, text = line.partition(b" ")
             try:
-                entry = json.loads(text) if hashlib.sha256(text).hexdigest().encode() == seal else None
+                entry: Any = json.loads(text) if hashlib.sha256(text).hexdigest().encode() == seal else None
                 self.closed = entry == CLOSED
                 if not self.closed:
                     seed, method, rounds, chain = entry

@@ -15,10 +15,9 @@ from fedparity.store.disk import Disk
 
 MANIFEST = "manifest.json"
 SPECS = ("spec.toml", "spec.resolved.toml")
-RESULTS = (
-    "metrics_log.csv", "clients.csv", "journal.jsonl", "summary.json", "report.html",
-    "comparison.csv", "comparison.json", "comparison.tex", "tradeoff.svg",
-)  # fmt: skip
+COMPARISON = ("comparison.csv", "comparison.json", "comparison.tex", "tradeoff.svg")
+"""What `fedparity compare` adds to the folder of a run it made."""
+RESULTS = ("metrics_log.csv", "clients.csv", "journal.jsonl", "summary.json", "report.html", *COMPARISON)
 DERIVED = (*SPECS, *RESULTS)
 """Files that can be written anew from the store."""
 INDEX = f"{DATABASE}-shm"

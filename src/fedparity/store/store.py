@@ -138,8 +138,9 @@ class Store:
         self.disk.remove(MANIFEST)
 
     def lacks_heads(self) -> bool:
-        """Whether the heads are gone: more was committed than a crash before the first of them can explain."""
-        return not self.heads.there and (self.db.one("SELECT count(*) FROM rounds") or (0,))[0] > 1
+        """Whether heads are gone: more rounds are committed than a crash before the last head can explain."""
+        (committed,) = self.db.one("SELECT count(*) FROM rounds") or (0,)
+        return bool(committed > 1 + sum(rounds for rounds, _ in self.heads.known.values()))
 
     def _check_format(self) -> None:
         found = self._meta("format")
@@ -261,7 +262,8 @@ class Store:
     def digest(self) -> str:
         """One digest for all that the run is: what it began with, every chain, facts and erasures; never times."""
         self.origin.check()
-        parts = [f"fedparity-run {FORMAT}", *(self.origin.part(name) for name in ("spec", "trace", "inputs"))]
+        parts: list[str | bytes] = [f"fedparity-run {FORMAT}"]
+        parts += [self.origin.part(name) for name in ("spec", "trace", "inputs")]
         for query in (
             "SELECT seed, method, max(round), chain FROM rounds GROUP BY seed, method ORDER BY 1, 2",
             "SELECT seed, method, digest FROM facts ORDER BY 1, 2",

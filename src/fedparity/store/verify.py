@@ -96,10 +96,8 @@ def _verify(folder: str | Path, classes_of: Classes) -> Verdict:
 def _witness_problems(store: Store, *, closed: bool) -> Iterator[str]:
     """What the files beside the database say of it, and whether an erasure was left half done."""
     heads = store.heads
-    if heads.damaged or (closed and heads.torn):  # a crash tears the last line, but not after the manifest was written
-        yield f"{HEADS}: differs from what was written"
-    if store.lacks_heads():
-        yield f"{HEADS}: is missing"
+    if heads.damaged or (closed and heads.torn) or store.lacks_heads():
+        yield f"{HEADS}: differs from what was written"  # a crash tears a line, but not once there is a manifest
     if heads.closed and not closed:
         yield f"{MANIFEST}: is missing, although the run was closed"
     client = store.erasing()
