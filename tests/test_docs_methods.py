@@ -36,8 +36,7 @@ def test_a_row_has_the_method_s_components(name):
     scheduler, weighting, surrogate, local, server, also, source = ROWS[name]
     assert (scheduler, weighting, surrogate) == (method.scheduler, method.weighting, method.surrogate)
     assert (local, server) == (method.local, method.server)
-    more = [f"mixing={method.mixing:g}"] if method.mixing != 1 else []
-    more += [f"estimator={method.estimator}"] if method.estimator is not None else []
+    more = [f"estimator={method.estimator}"] if method.estimator is not None else []
     assert also == (", ".join(more) or "-")
     if method.reference is None:
         assert source == "ours"

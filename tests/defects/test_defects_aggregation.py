@@ -17,7 +17,7 @@ from fedparity import (
     Trace,
     run,
 )
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
 from fedparity.schedulers import Fixed
 from fedparity.tasks import Logistic, Quadratic
 from fedparity.weightings.agnostic import project_to_simplex

@@ -17,7 +17,7 @@ from fedparity import (
     Trace,
     run,
 )
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
 from fedparity.schedulers import Fixed
 from fedparity.tasks import Quadratic
 from fedparity.weightings.cafed import keep, score

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stored_runs import heads, sha256, spec_of
 
 from fedparity.experiment.runner import run_spec, state_classes
 from fedparity.experiment.spec import to_toml
 from fedparity.store import Store, verify
+from stored_runs import heads, sha256, spec_of
 
 KILLS = 100
 ROUNDS = 20
@@ -106,7 +106,7 @@ def digests(folder):
             state = store.load(seed, method, state_classes(store, method))
             chain = [c.chain for c in store.rounds(seed, method)]
             columns = [getattr(state.ledger, name) for name in state.ledger.__dataclass_fields__ if name != "rounds"]
-            models = [state.client_models[k].tobytes() for k in sorted(state.client_models)]
+            models = [state.kept[k].tobytes() for k in sorted(state.kept)]
             found[seed, method] = (
                 len(chain),
                 chain[-1],

@@ -6,7 +6,7 @@ import pytest
 from fedparity import SCHEDULERS, SURROGATES, WEIGHTINGS, Coordinator, InProcess, Intermittent, Journal, Trace, run
 from fedparity.core.journal import to_json
 from fedparity.core.rows import mapping_of
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
 from fedparity.store import Store
 from fedparity.store import store as store_module
 from fedparity.store.erase import _without
@@ -117,7 +117,7 @@ def test_a_client_is_erased_from_memory(surrogate, weighting, local):
     client = CLIENTS - 1
     fresh, wider = method.init(CLIENTS, np.zeros(4)), method.init(CLIENTS + 1, np.zeros(4))
     state = _without(state, fresh, wider, client)
-    assert client not in state.client_models
+    assert client not in state.kept
     for memory in (
         state.surrogate,
         getattr(state.surrogate, "memory", None),

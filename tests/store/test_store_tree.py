@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from stored_runs import same
 
 from fedparity import AVAILABILITY, Coordinator, InProcess, Intermittent, run
 from fedparity.core.errors import InputError
 from fedparity.estimators import ESTIMATORS
+from fedparity.local import Mixed
 from fedparity.schedulers import SCHEDULERS
 from fedparity.store.tree import class_name, classes_in, flatten, rebuild
 from fedparity.surrogates import SURROGATES
 from fedparity.tasks import Logistic
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
+from stored_runs import same
 
 CLIENTS = 8
 """As many as a forecast has bins: an array of that length is not one entry a client."""
@@ -66,10 +67,10 @@ def test_the_state_of_every_component_survives(key, table, text):
 
 def test_client_models_survive():
     task, engine = engine_of()
-    method = Coordinator(3, seed=1, mixing=0.5)
+    method = Coordinator(3, seed=1, local=Mixed(0.5))
     state = run(method, engine, 6, params=task.init(np.random.default_rng(0)), num_clients=CLIENTS)
     again = through_json(state, classes_in(method.init(CLIENTS)))
-    assert len(again.client_models) > 2
+    assert len(again.kept) > 2
     assert same(again, state)
 
 

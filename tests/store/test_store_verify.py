@@ -7,7 +7,6 @@ import sqlite3
 
 import numpy as np
 import pytest
-from stored_runs import contents, outcome, run_into, spec_of
 
 from fedparity import report
 from fedparity.core.errors import FedparityError
@@ -15,6 +14,7 @@ from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, run_spec, state_classes
 from fedparity.store import Store, verify
 from fedparity.store import store as store_module
+from stored_runs import contents, outcome, run_into, spec_of
 
 FLIPS = 200
 SPEC = ("rounds=5", "population.clients=9")

@@ -26,7 +26,7 @@ from fedparity import (
 from fedparity.core.rows import combine, gram, let_go, mapping_of
 from fedparity.core.spill import SpillFile, as_float32
 from fedparity.core.types import Prototypes
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
 from fedparity.metrics.participation import influence
 from fedparity.schedulers import Fixed
 from fedparity.surrogates.prototype import head_gradient

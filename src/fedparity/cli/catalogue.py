@@ -16,7 +16,7 @@ from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
 from fedparity.estimators import ESTIMATORS
 from fedparity.experiment import METHODS, Method
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
 from fedparity.metrics import METRICS
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS

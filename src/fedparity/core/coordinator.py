@@ -56,7 +56,7 @@ from fedparity.core.types import (
     Vector,
 )
 from fedparity.estimators import Forecast, RunningMean
-from fedparity.local.rules import Plain
+from fedparity.local import Plain
 from fedparity.schedulers import Parity
 from fedparity.servers import Sgd
 from fedparity.servers.rate_schedules import Constant, RateSchedule
@@ -80,8 +80,8 @@ class State:
     weighting: Any
     utility: Any
     surrogate: Any
-    client_models: dict[int, Vector]
-    """What each client keeps of its own: its last model when models are mixed, or what the local rule keeps."""
+    kept: dict[int, Vector]
+    """What each client keeps from round to round, as the local rule says."""
     server: Any = None
 
     def copy(self) -> State:
@@ -108,8 +108,6 @@ class Coordinator:
     """How clients train, and what they keep."""
     local_rate: RateSchedule = field(default_factory=Constant)
     """What clients' learning rates are multiplied by, round by round."""
-    mixing: float = 1.0
-    """Algorithm 2's a: a client starts from (1 - a) times its own last model plus a times the global one."""
     gate: Gate = field(default_factory=Gate)
     """What a report must satisfy to be used."""
     run: str = ""
@@ -119,20 +117,14 @@ class Coordinator:
     min_reports: int = 1
     """With fewer usable reports the round is abandoned: the model stays and nobody is credited."""
     client_ram: int = GIGABYTE
-    """Bytes of what clients keep of their own that are held in memory; the rest lies in temporary files."""
+    """Bytes of what clients keep that are held in memory; the rest lies in temporary files."""
     labels: NDArray[np.int64] | None = None
     """Clients x labels: samples of each label that every client has said it holds, for rules that cover labels."""
     spill: SpillFile = field(default_factory=SpillFile, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.at_least("cohort", self.cohort, 1)
-        checks.between("mixing", self.mixing, 0, 1)
         checks.at_least("client_ram", self.client_ram, 0)
-        if self.mixing < 1 and self.local.keeps:
-            raise ConfigError(
-                f"mixing={self.mixing} but the local rule {type(self.local).__name__} keeps something of its own;"
-                " leave mixing at 1"
-            )
         checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
         if self.min_reports > self.asked:
@@ -184,7 +176,7 @@ class Coordinator:
             weighting=self.weighting.init(num_clients),
             utility=self.utility.init(num_clients),
             surrogate=self.surrogate.init(num_clients),
-            client_models={},
+            kept={},
             server=self.server.init(len(model)),
         )
 
@@ -219,26 +211,19 @@ class Coordinator:
         rng = stream(self.seed, "select", state.round)
         cohort, state.scheduler = self.scheduler.select(state.scheduler, view, rng)
         asked = cohort.clients.tolist()
-        own = {client: state.client_models[client] for client in asked if client in state.client_models}
         plan = RoundPlan(
             round=state.round,
             seed=self.seed,
             available=available,
             cohort=cohort,
             params=state.params,
-            starts={client: self._start(kept, state.params) for client, kept in own.items()},
             run=self.run,
             local=self.local,
-            own=own if self.local.keeps else {},
+            kept={client: state.kept[client] for client in asked if client in state.kept},
             rate=self.local_rate.scale(state.round),
             report_fields=self.report_fields,
         )
         return plan, state
-
-    def _start(self, own: Vector, params: Vector) -> Vector:
-        if self.local.keeps:
-            return self.local.start(own, params)
-        return ((1 - self.mixing) * own + self.mixing * params).astype(params.dtype, copy=False)
 
     def absorb(
         self,
@@ -301,17 +286,12 @@ class Coordinator:
             update = combine(weights, rows.deltas, len(state.params))
             state.params, state.server = self.server.step(state.server, state.params, update, plan.round)
         for report in used:
-            kept = self._keep(plan, report, state.params)
+            kept = self.local.keep(plan.params, report, state.params)
             if kept is not None:
-                state.client_models[report.client] = kept
-        if state.client_models:
-            self.spill.settle(state.client_models, self.client_ram)
+                state.kept[report.client] = kept
+        if state.kept:
+            self.spill.settle(state.kept, self.client_ram)
         return rows, weights
-
-    def _keep(self, plan: RoundPlan, report: ClientReport, result: Vector) -> Vector | None:
-        if self.local.keeps:
-            return self.local.keep(plan.params, report, result)
-        return plan.params + report.delta if self.mixing < 1 and report.delta is not None else None
 
     def _credit(
         self, state: State, completed: Ids, used: list[ClientReport], evaluate: Evaluate | None

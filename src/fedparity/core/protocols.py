@@ -17,10 +17,12 @@ from fedparity.core.trace import Trace
 from fedparity.core.types import (
     ClientReport,
     Cohort,
+    Descent,
     Evals,
     FloatArray,
     Ids,
     Job,
+    JointLoss,
     RoundPlan,
     RoundRecord,
     RoundView,
@@ -101,20 +103,35 @@ class Learner(Protocol[S]):
 
 
 class Local(Protocol):
-    """How a client trains, and what it keeps from round to round (`fedparity.local.rules`)."""
+    """How a client trains, and what it keeps from round to round; inherited from, all defaults are plain training."""
+
+    __slots__ = ()
 
     @property
-    def keeps(self) -> bool:
-        """Whether clients keep something of their own."""
-        ...
+    def joint(self) -> JointLoss | None:
+        """One loss that all descents learn from together, for tasks that can (PyTorch); None: each the task's own."""
+        return None
 
-    def start(self, own: Vector | None, params: Vector) -> Vector:
-        """Where training starts, given what the client kept and the model it received."""
-        ...
+    def descents(self, kept: Vector | None, params: Vector) -> tuple[Descent, ...]:
+        """The trainings of a round, given what the client kept and the model it received; the first is the update's."""
+        return (Descent(params),)
+
+    def outcome(
+        self, kept: Vector | None, delta: Vector, beside: Sequence[tuple[Vector, Vector]]
+    ) -> tuple[Vector, Vector | None]:
+        """The update that is sent and what the client wants kept.
+
+        `delta` is what the first descent made, `beside` is where each further one started and ended.
+        """
+        return delta, None
 
     def keep(self, params: Vector, report: ClientReport, result: Vector) -> Vector | None:
         """What a participant keeps: it received `params`, and the round ended with the model `result`."""
-        ...
+        return None
+
+    def personal(self, kept: Vector, size: int) -> Vector | None:
+        """The client's own model of `size` numbers in what it kept, if there is one."""
+        return kept[:size]
 
 
 class Server(Protocol[S]):
@@ -195,7 +212,7 @@ class Task(Protocol):
         ...
 
     def train(self, job: Job) -> ClientReport:
-        """Local training from `job.start`; `delta` and `loss_before` are relative to `job.params`, the one received."""
+        """Local training by `job.descents()`; the report's `delta` and `loss_before` are relative to `job.params`."""
         ...
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:

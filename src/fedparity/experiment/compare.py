@@ -249,7 +249,7 @@ def part_of(results: Results, store: Store | None, where: str) -> Part:
     return Part(where, results, found)
 
 
-NOT_MEMORY = {"round", "params", "ledger", "utility", "client_models"}
+NOT_MEMORY = {"round", "params", "ledger", "utility", "kept"}
 """What every method has, and what clients keep."""
 
 
@@ -258,7 +258,7 @@ def _footprint(store: Store, seed: int, method: str) -> Footprint | None:
     if state is None or not len(state.params):
         return None
     kept = [f.name for f in dataclasses.fields(state) if f.name not in NOT_MEMORY]
-    return Footprint(len(state.params), sum(_words(getattr(state, k)) for k in kept), _words(state.client_models))
+    return Footprint(len(state.params), sum(_words(getattr(state, k)) for k in kept), _words(state.kept))
 
 
 def _words(value: Any) -> int:

@@ -23,7 +23,6 @@ class Method:
     scheduler: str
     weighting: str = "mean"
     surrogate: str = "none"
-    mixing: float = 1.0
     local: str = "plain"
     server: str = "sgd"
     estimator: str | None = None
@@ -63,7 +62,7 @@ _PAPER = {
     "cup_authors": Method(
         "The authors' public code: top-K of 1/availability x rounds since selected, models mixed by half.",
         "reactive:missed=since_selected,draw=top,lam=.5",
-        mixing=0.5,
+        local="mixed:a=.5",
         reference=CUP,
     ),
     "deficit": Method("The largest debt of rounds first (the authors' later list).", "deficit", reference=CUP),

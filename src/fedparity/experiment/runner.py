@@ -28,7 +28,7 @@ from fedparity.experiment.metrics_log import MetricsLog
 from fedparity.experiment.results import MethodRun, Results, versions
 from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse
 from fedparity.experiment.tasks import build_task, processors
-from fedparity.local.rules import LOCALS, Difference, PhpFl
+from fedparity.local import LOCALS
 from fedparity.metrics import frontier
 from fedparity.schedulers import SCHEDULERS, Fixed, Uniform
 from fedparity.servers import SERVERS
@@ -87,7 +87,6 @@ def build_coordinator(
         weighting=weighting,
         utility=UTILITIES.build(spec.utility),
         surrogate=SURROGATES.build(str(m.surrogate)),
-        mixing=1.0 if m.mixing is None else m.mixing,
         local=LOCALS.build(str(m.local)),
         server=SERVERS.build(str(m.server)),
         local_rate=Scaled(RATE_SCHEDULES.build(spec.task.schedule), rate / spec.task.rate),
@@ -114,8 +113,7 @@ class _Record:
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
         self._task = task
-        self._updates = [m.name for m in spec.methods if isinstance(LOCALS.build(str(m.resolved().local)), Difference)]
-        """Methods whose clients keep an update, not a model."""
+        self._local = {m.name: LOCALS.build(str(m.resolved().local)) for m in spec.methods}
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         self.log.on_round(method, record, ledger, params)
@@ -138,9 +136,9 @@ class _Record:
         evals: Evals = self._task.evaluate(state.params, np.arange(ledger.num_clients), "accuracy")
         score: Any = getattr(self._task, "own_accuracy", None)
         own = evals.accuracy.copy()
-        if score is not None and method not in self._updates:
-            size = len(state.params)
-            own[list(state.client_models)] = [score(k, v[:size]) for k, v in state.client_models.items()]
+        for client, kept in state.kept.items() if score is not None else ():
+            model = self._local[method].personal(kept, len(state.params))
+            own[client] = own[client] if model is None else score(client, model)
         return MethodRun(
             method=method,
             seed=self.seed,
@@ -215,7 +213,7 @@ def check_methods(spec: Spec) -> None:
         needs = getattr(coordinator.scheduler, "requires", ())
         if "labels" in needs and spec.task.dataset == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
-        if isinstance(coordinator.local, PhpFl) and spec.task.dataset in NUMPY:
+        if coordinator.local.joint is not None and spec.task.dataset in NUMPY:
             raise ConfigError(
                 f"method {contender.name!r} needs a classifier trained with PyTorch; use dataset='digits'"
             )

@@ -21,7 +21,7 @@ from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
 from fedparity.estimators import ORACLE, estimator_of
 from fedparity.experiment.methods import METHODS, method
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
 from fedparity.schedulers import SCHEDULERS
@@ -170,10 +170,16 @@ class MethodSpec(_Part):
     weighting: str | None = Field(default=None, description="how much each update counts")
     surrogate: str | None = Field(default=None, description="who stands in for the absent")
     estimator: str | None = Field(default=None, description="how availability is estimated")
-    mixing: float | None = Field(default=None, ge=0, le=1, description="Algorithm 2's a; 1: start at the global model")
     local: str | None = Field(default=None, description="how clients train (fedparity list locals)")
     server: str | None = Field(default=None, description="how the server steps (fedparity list servers)")
     rate: float | None = Field(default=None, gt=0, le=10, description="local learning rate of this method alone")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_of_today(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "mixing" in given:
+            raise ValueError(f'mixing is a local rule; write local = "mixed:a={given["mixing"]}"')
+        return given
 
     @model_validator(mode="after")
     def _builds(self) -> MethodSpec:
@@ -202,7 +208,6 @@ class MethodSpec(_Part):
             "scheduler": base.scheduler,
             "weighting": base.weighting,
             "surrogate": base.surrogate,
-            "mixing": base.mixing,
             "local": base.local,
             "server": base.server,
         }
@@ -377,7 +382,6 @@ def starter() -> str:
         '# weighting = "mean"                 # how much each update counts',
         '# surrogate = "none"                 # who stands in for the absent',
         '# estimator = "forecast"             # how availability is estimated',
-        "# mixing = 1.0                       # Algorithm 2's a; 1: start from the global model",
         '# local = "prox:mu=0.01"             # how clients train (fedparity list locals)',
         '# server = "sgd"                     # how the server steps (fedparity list servers)',
         "# rate = 0.1                         # local learning rate of this method alone",

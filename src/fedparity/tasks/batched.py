@@ -25,11 +25,9 @@ from torch import Tensor, nn
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Measure
 from fedparity.core.rng import streams
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
-from fedparity.local.rules import Ditto, PhpFl, Prox
+from fedparity.core.types import ClientReport, Descent, Evals, FloatArray, Ids, Job, Vector
 from fedparity.tasks.flat import pieces
 from fedparity.tasks.optimise import BETA1, BETA2, EPS
-from fedparity.tasks.rule import finish
 from fedparity.tasks.stacked import AnyModel, Chain, Stack, Stacked, chain_of
 from fedparity.tasks.torch_task import TorchTask
 
@@ -81,7 +79,7 @@ class Batched:
 
     def train_many(self, jobs: Sequence[Job]) -> list[ClientReport]:
         """All clients of a cohort, group by group."""
-        if not jobs or any(isinstance(job.local, PhpFl) or "prototypes" in job.report_fields for job in jobs):
+        if not jobs or any(_alone(job, jobs[0]) for job in jobs):
             return [self.task.train(job) for job in jobs]
         ends = np.linspace(0, len(jobs), math.ceil(len(jobs) / self._group) + 1).astype(int)
         # What Python does for each client comes first, at once for all: threads could not share it.
@@ -114,16 +112,11 @@ class Batched:
         torch.set_num_threads(self.task.threads)
         jobs = data.jobs
         told = self._before(jobs, data)
-        start = self._stack([job.start for job in jobs])
-        rules = [job.local for job in jobs]
-        pull = [rule.mu if isinstance(rule, Prox) else 0.0 for rule in rules]
-        weights, bad = self._descend(data, data.steps, start, pull)
-        personal: NDArray[Any] | None = None
-        if data.personal_steps:
-            begin = self._stack([job.params if job.own is None else job.own for job in jobs])
-            pull = [rule.lam if isinstance(rule, Ditto) else 0.0 for rule in rules]
-            own, worse = self._descend(data, data.personal_steps, begin, pull)
-            personal = own.numpy()
+        (weights, bad), *further = [
+            self._descend(data, steps, [descents[i] for descents in data.descents])
+            for i, steps in enumerate(data.steps)
+        ]
+        for _, worse in further:
             bad = [a or b for a, b in zip(bad, worse, strict=True)]
         if any("loss_after" in job.report_fields for job in jobs):
             after = data.losses(self._models, self._split(weights))
@@ -132,13 +125,13 @@ class Batched:
                 bad[i] = bad[i] or (None if math.isfinite(mean) else "loss is not finite after training")
         deltas = weights.numpy()
         deltas -= self._stack([job.params for job in jobs]).numpy()
+        beside = [models.numpy() for models, _ in further]
         return [
             ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {wrong}")
             if wrong
-            else finish(
-                job,
+            else job.report(
                 delta,
-                personal[i].copy() if personal is not None and isinstance(job.local, Ditto) else None,
+                [(begun.start, ended[i].copy()) for begun, ended in zip(data.descents[i][1:], beside, strict=True)],
                 num_samples=size,
                 **facts,
             )
@@ -169,15 +162,16 @@ class Batched:
         parts = torch.split(weights, [math.prod(shape) for shape in shapes], dim=1)
         return [part.view(len(weights), *shape) for part, shape in zip(parts, shapes, strict=True)]
 
-    def _descend(
-        self, data: _Data, steps: list[_Step], start: Tensor, pull: list[float]
-    ) -> tuple[Tensor, list[str | None]]:
-        """Train everybody's model from `start`, which is one for all or one each; and what went wrong with each."""
+    def _descend(self, data: _Data, steps: list[_Step], descents: Sequence[Descent]) -> tuple[Tensor, list[str | None]]:
+        """Train everybody's model from its start; and what went wrong with each."""
         t, jobs = self.task.training, data.jobs
+        start = self._stack([descent.start for descent in descents])
+        pull = [descent.pull for descent in descents]
         rates = torch.tensor([t.rate * job.rate for job in jobs], dtype=start.dtype).view(-1, 1, 1)
         if not (t.momentum or t.weight_decay or t.clip or any(pull) or t.optimiser == "adam"):
             return self._descend_plainly(data, steps, start, rates)
-        centre = self._stack([job.params for job in jobs]) if any(pull) else None
+        centres = [job.params if d.centre is None else d.centre for job, d in zip(jobs, descents, strict=True)]
+        centre = self._stack(centres) if any(pull) else None
         strength = torch.tensor(pull, dtype=start.dtype).unsqueeze(1)
         weights = start.repeat(len(jobs) // len(start), 1)
         first, second = torch.zeros((2, *weights.shape), dtype=start.dtype)
@@ -288,8 +282,8 @@ class _Data:
         self.rows = np.concatenate(rows)
         self.labels = task.samples.y_train[self.rows].astype(np.int64, copy=False)
         self.scale = 1 / task.samples.peak
-        self.steps = self._draw(streams)
-        self.personal_steps = self._draw(streams) if any(isinstance(job.local, Ditto) for job in jobs) else []
+        self.descents = [job.descents() for job in jobs]
+        self.steps = [self._draw(streams) for _ in self.descents[0]]
 
     def part(self, first: int, end: int) -> _Data:
         """The same for some of the clients, up to the last step that one of them takes."""
@@ -297,8 +291,8 @@ class _Data:
         found.jobs, found.sizes = self.jobs[first:end], self.sizes[first:end]
         found.offsets = self.offsets[first:end]
         longest = max(map(self.task.training.num_batches, found.sizes))
-        found.steps = [step.part(first, end) for step in self.steps[:longest]]
-        found.personal_steps = [step.part(first, end) for step in self.personal_steps[:longest]]
+        found.descents = self.descents[first:end]
+        found.steps = [[step.part(first, end) for step in steps[:longest]] for steps in self.steps]
         return found
 
     def _draw(self, streams: Sequence[np.random.Generator]) -> list[_Step]:
@@ -349,6 +343,11 @@ class _Data:
     def means(self, values: FloatArray) -> list[float]:
         """The mean over each client's own samples."""
         return [float(row[:size].mean()) for row, size in zip(values, self.sizes, strict=True)]
+
+
+def _alone(job: Job, other: Job) -> bool:
+    """Whether a job cannot be done together with another: it wants what a stack cannot give, or has another rule."""
+    return job.joint is not None or "prototypes" in job.report_fields or job.local != other.local
 
 
 def _streams_of(jobs: Sequence[Job]) -> list[np.random.Generator]:

@@ -14,7 +14,7 @@ from fedparity.core import checks
 from fedparity.core.protocols import Measure
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
-from fedparity.tasks.rule import finish, train_by_rule
+from fedparity.tasks.rule import train_by_rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,12 +84,11 @@ class Logistic:
                     w -= job.rate * self.rate * (self.gradient(w, x[rows], y[rows]) + pull * (w - centre))
             return w
 
-        w, own = train_by_rule(job, descend)
+        w, beside = train_by_rule(job, descend)
         after = self.evaluate(w, np.array([client]))
-        return finish(
-            job,
+        return job.report(
             w - params,
-            own,
+            beside,
             num_samples=len(y),
             loss_before=float(before.loss[0]),
             loss_after=float(after.loss[0]),

@@ -14,7 +14,7 @@ from fedparity.core import checks
 from fedparity.core.protocols import Measure
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, Ids, Job, Vector
-from fedparity.tasks.rule import finish, train_by_rule
+from fedparity.tasks.rule import train_by_rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,9 +62,9 @@ class Quadratic:
                 w -= job.rate * self.rate * (h * (w - c) + pull * (w - centre))
             return w
 
-        w, own = train_by_rule(job, descend)
+        w, beside = train_by_rule(job, descend)
         before, after = self._loss(job.params, job.client), self._loss(w, job.client)
-        return finish(job, w - job.params, own, loss_before=before, loss_after=after, loss_rms=before)
+        return job.report(w - job.params, beside, loss_before=before, loss_after=after, loss_rms=before)
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Losses; a quadratic has no accuracy."""

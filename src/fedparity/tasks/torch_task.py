@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +25,9 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Measure
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Prototypes, Vector
-from fedparity.local.rules import Ditto, PhpFl, Prox
+from fedparity.core.types import ClientReport, Descent, Evals, FloatArray, Ids, Job, JointLoss, Prototypes, Vector
 from fedparity.tasks.digits import load_digits, partition_labels
 from fedparity.tasks.flat import Flat, Replica
-from fedparity.tasks.rule import finish
 from fedparity.tasks.samples import Samples, tiles
 from fedparity.tasks.training import Training
 
@@ -137,74 +136,82 @@ class TorchTask:
     # -- training -----------------------------------------------------------------------------------------------------
 
     def train(self, job: Job) -> ClientReport:
-        """Train from `job.start`; the update is relative to `job.params`."""
+        """Train as the job's rule says; the update is relative to `job.params`."""
         torch.set_num_threads(self.threads)
         data = self._own(self.samples.train[job.client])
-        with self.flat.lend(job.params) as replica:
-            told = self._before(replica, job, data)
-            trained, own, failure = self._train_by_rule(replica, job, data)
-            if failure is None and "loss_after" in job.report_fields:
-                replica.load(trained)
+        told = self._before(job, data)
+        ends, failure = self._descend_all(job, data)
+        if failure is None and "loss_after" in job.report_fields:
+            with self.flat.lend(ends[0][1]) as replica:
                 told["loss_after"] = float(self._losses(replica, data).mean())
-                if not math.isfinite(told["loss_after"]):
-                    failure = f"loss is {_word(told['loss_after'])} after training"
+            if not math.isfinite(told["loss_after"]):
+                failure = f"loss is {_word(told['loss_after'])} after training"
         if failure is not None:
             return ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {failure}")
-        return finish(job, trained - job.params, own, num_samples=len(data.x), **told)
+        return job.report(ends[0][1] - job.params, ends[1:], num_samples=len(data.x), **told)
 
     def _own(self, rows: Ids) -> Own:
         labels = torch.from_numpy(self.samples.y_train[rows].astype(np.int64))
         return Own(np.array(self.samples.x_train[rows]), labels.to(self.device))
 
-    def _before(self, replica: Replica, job: Job, data: Own) -> dict[str, Any]:
+    def _before(self, job: Job, data: Own) -> dict[str, Any]:
         """What the report says about the model received, as far as anybody wants to know."""
         told: dict[str, Any] = {}
-        if job.report_fields & {"loss_before", "loss_rms"}:
-            losses = self._losses(replica, data)
-            told["loss_before"] = float(losses.mean())
-            told["loss_rms"] = float(np.sqrt((losses**2).mean()))
         if "accuracy_before" in job.report_fields:
             told["accuracy_before"] = float(self._hits(job.params, self.samples.test[job.client]).mean())
-        if "prototypes" in job.report_fields:
-            told["prototypes"] = self._prototypes(replica, data)
+        with self.flat.lend(job.params) as replica:
+            if job.report_fields & {"loss_before", "loss_rms"}:
+                losses = self._losses(replica, data)
+                told["loss_before"] = float(losses.mean())
+                told["loss_rms"] = float(np.sqrt((losses**2).mean()))
+            if "prototypes" in job.report_fields:
+                told["prototypes"] = self._prototypes(replica, data)
         return told
 
-    def _train_by_rule(self, replica: Replica, job: Job, data: Own) -> tuple[Vector, Vector | None, str | None]:
-        """The trained model, what the client keeps of it, and what went wrong."""
-        rule, rng = job.local, job.rng()
-        if isinstance(rule, PhpFl):
-            from fedparity.tasks.php_fl import train_pair
+    def _descend_all(self, job: Job, data: Own) -> tuple[list[tuple[Vector, Vector]], str | None]:
+        """Where each descent started and ended, and what went wrong; one after the other unless they share a loss."""
+        rng, joint, descents = job.rng(), job.joint, job.descents()
+        if joint is not None:
+            return self._descend(job, data, rng, descents, joint)
+        ends: list[tuple[Vector, Vector]] = []
+        for descent in descents:
+            found, failure = self._descend(job, data, rng, [descent], _of_one)
+            if failure is not None:
+                return ends, failure
+            ends += found
+        return ends, None
 
-            with self.flat.lend(job.params) as local:
-                return train_pair(self, rule, job, (replica, local), data)
-        replica.load(job.start)
-        failure = self._descend(replica, job, data, rng, rule.mu if isinstance(rule, Prox) else 0.0)
-        trained = replica.vector()
-        if failure is None and isinstance(rule, Ditto):
-            replica.load(job.params if job.own is None else job.own)
-            failure = self._descend(replica, job, data, rng, rule.lam)
-            return trained, replica.vector(), failure
-        return trained, None, failure
+    def _descend(
+        self, job: Job, data: Own, rng: np.random.Generator, descents: Sequence[Descent], joint: JointLoss
+    ) -> tuple[list[tuple[Vector, Vector]], str | None]:
+        """Train models by one loss: where each started and ended, and what went wrong if something did."""
+        with ExitStack() as lent:
+            replicas = [lent.enter_context(self.flat.lend(descent.start)) for descent in descents]
+            centres = [self._centre(job, descent) for descent in descents]
+            optimisers = [Optimiser(self.training, r.gradient, job.rate, r.trained) for r in replicas]
+            for replica in replicas:
+                replica.prepare()
+            for step, batch in enumerate(self.training.batches(len(data.x), rng)):
+                x = self.floats(data.x[batch])
+                loss = joint([replica.module(x) for replica in replicas], data.y[batch])
+                value = loss.item()
+                if not math.isfinite(value):
+                    return [], f"loss is {_word(value)} in {self.training.place(step, len(data.x))}"
+                for replica in replicas:
+                    replica.gradient.zero_()
+                torch.autograd.backward(loss)
+                for replica, descent, centre, optimiser in zip(replicas, descents, centres, optimisers, strict=True):
+                    if centre is not None:
+                        replica.gradient.add_(replica.parameters.detach() - centre, alpha=descent.pull)
+                    optimiser.step(replica.parameters, replica.gradient)
+            return [(d.start, replica.vector()) for d, replica in zip(descents, replicas, strict=True)], None
 
-    def _descend(self, replica: Replica, job: Job, data: Own, rng: np.random.Generator, pull: float) -> str | None:
-        """Train in place, pulled towards the model received; what went wrong, if something did."""
-        replica.prepare()
-        optimiser = Optimiser(self.training, replica.gradient, job.rate, replica.trained)
-        centre = None
-        if pull:
-            with self.flat.lend(job.params) as received:
-                centre = received.parameters.clone()
-        for step, batch in enumerate(self.training.batches(len(data.x), rng)):
-            loss = nn.functional.cross_entropy(replica.module(self.floats(data.x[batch])), data.y[batch])
-            value = loss.item()
-            if not math.isfinite(value):
-                return f"loss is {_word(value)} in {self.training.place(step, len(data.x))}"
-            replica.gradient.zero_()
-            torch.autograd.backward(loss)
-            if centre is not None:
-                replica.gradient.add_(replica.parameters.detach() - centre, alpha=pull)
-            optimiser.step(replica.parameters, replica.gradient)
-        return None
+    def _centre(self, job: Job, descent: Descent) -> Tensor | None:
+        """What a model is pulled towards, in the memory format of replicas."""
+        if not descent.pull:
+            return None
+        with self.flat.lend(job.params if descent.centre is None else descent.centre) as replica:
+            return replica.parameters.clone()
 
     def _prototypes(self, replica: Replica, data: Own) -> Prototypes:
         """Class means of what the last linear layer takes."""
@@ -320,6 +327,11 @@ class TorchTask:
     def label_counts(self) -> NDArray[np.int64]:
         """Clients x labels: training samples."""
         return self.samples.label_counts()
+
+
+def _of_one(logits: Sequence[Tensor], y: Tensor) -> Tensor:
+    """The loss of a model that trains by itself."""
+    return nn.functional.cross_entropy(logits[0], y)
 
 
 def _head(module: nn.Module) -> nn.Linear:
