@@ -9,6 +9,7 @@ import fedparity
 EXPORTED = [
     "AVAILABILITY",
     "ESTIMATORS",
+    "MEMORIES",
     "METRICS",
     "SCHEDULERS",
     "SURROGATES",

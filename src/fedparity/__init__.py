@@ -16,6 +16,7 @@ from fedparity.core.types import ClientReport, Cohort, Evals, RoundPlan, RoundRe
 from fedparity.engines import InProcess, Intermittent, NoTraining
 from fedparity.estimators import ESTIMATORS
 from fedparity.experiment import Gains, MetricsLog, Schedule, Setting, schedule
+from fedparity.memory import MEMORIES
 from fedparity.metrics import METRICS, ClientFrame, Frontier, fractional_frontier, frontier, weighted_frontier
 from fedparity.schedulers import SCHEDULERS
 from fedparity.surrogates import SURROGATES
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AVAILABILITY",
     "ESTIMATORS",
+    "MEMORIES",
     "METRICS",
     "SCHEDULERS",
     "SURROGATES",

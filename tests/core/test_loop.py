@@ -20,6 +20,7 @@ from fedparity import (
     run_side_by_side,
     stream,
 )
+from fedparity.core.protocols import Engine
 from fedparity.local import Mixed
 from fedparity.surrogates import UtilitySurrogate
 from fedparity.tasks import Logistic, Quadratic
@@ -28,7 +29,7 @@ from fedparity.utility import AccuracyGain, GlobalLossDrop
 N, T = 10, 15
 
 
-class Double:
+class Double(Engine):
     """An engine in ten lines: client k always answers k."""
 
     def available(self, round):

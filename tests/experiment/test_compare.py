@@ -40,14 +40,6 @@ def spec_of(*methods, name="one", rounds=6, seeds=3, dataset="logistic"):
     return parse(SPEC.format(name=name, rounds=rounds, seeds=seeds, dataset=dataset, methods=listed), "test")
 
 
-def steps_of_batched():
-    """A task that trains many clients at a time is asked for the task inside."""
-    training = type("Training", (), {"num_batches": staticmethod(lambda samples: samples // 2)})()
-    samples = type("Samples", (), {"train": [range(4), range(6)]})()
-    inner = type("Task", (), {"num_clients": 2, "training": training, "samples": samples})()
-    return module._steps_of(type("Batched", (), {"num_clients": 2, "task": inner})())
-
-
 def run(folder, *methods, **more):
     spec = spec_of(*methods, **more)
     with open_store(folder, spec) as store:
@@ -123,8 +115,6 @@ def test_what_a_run_cannot_tell_is_none(pair):
     cost = compare([part_of(pair[0], None, "memory")]).cost["parity"]
     assert (cost.parameters, cost.megabytes, cost.server_words, cost.client_words) == (None,) * 4
     assert cost.local_steps is not None
-    assert module._steps_of(type("Task", (), {"num_clients": 3})()) is None
-    assert steps_of_batched().tolist() == [2, 3]
 
 
 def test_a_task_without_accuracy(tmp_path):

@@ -72,6 +72,7 @@ def test_the_starter_s_own_combination_works_when_the_comments_are_taken_off():
         name="halfway",
         scheduler="parity:target=0.5",
         weighting="mean",
+        memory="none",
         surrogate="none",
         estimator="forecast",
         local="prox:mu=0.01",
@@ -332,6 +333,10 @@ WRONG = {
     "no cohort": ("version = 1\ncohort = 0\n" + METHOD, "key 'cohort' is 0: input should be greater than or equal to"),
     "negative seed": ("version = 1\nseed = -1\n" + METHOD, "key 'seed' is -1: input should be greater than or equal"),
     "dropout": (SMALL + "[population]\ndropout = 1.1\n", "key 'population.dropout' is 1.1: input should be less than"),
+    "memory of old": (
+        SMALL + 'surrogate = "memory:own=replace"\n',
+        "methods.0: surrogate 'last_updates' is a memory; write memory = \"last_updates:own=replace\"",
+    ),
     "mixing": (SMALL + "mixing = 0.5\n", 'methods.0: mixing is a local rule; write local = "mixed:a=0.5"'),
     "cohort > clients": (
         SMALL + "[population]\nclients = 4\n",

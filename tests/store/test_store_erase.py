@@ -16,6 +16,7 @@ from fedparity.report.export import export
 from fedparity.store import DamagedError, Store, erase, verify
 from fedparity.store import store as store_module
 from fedparity.store.erase import redact
+from fitting import partners
 from stored_runs import THREE, contents, heads, run_into, sha256, spec_of, unpacked
 
 CLIENTS = 8
@@ -230,7 +231,7 @@ def test_no_run_and_a_damaged_run_are_refused(folder, tmp_path):
     + [("weighting", name) for name in WEIGHTINGS],
 )
 def test_every_component_forgets_and_goes_on(tmp_path, files_for_some, key, text):  # noqa: ARG001 - for what it does
-    entry = {"scheduler": "uniform", "local": "mixed"} | {key: text}
+    entry = {"scheduler": "uniform", "local": "mixed"} | partners(key, text)
     given = ", ".join(f'{k}="{v}"' for k, v in entry.items())
     spec = spec_of(
         "rounds=14",

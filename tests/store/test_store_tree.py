@@ -14,12 +14,14 @@ from fedparity import AVAILABILITY, Coordinator, InProcess, Intermittent, run
 from fedparity.core.errors import InputError
 from fedparity.estimators import ESTIMATORS
 from fedparity.local import Mixed
+from fedparity.memory import MEMORIES
 from fedparity.schedulers import SCHEDULERS
 from fedparity.store.tree import class_name, classes_in, flatten, rebuild
 from fedparity.surrogates import SURROGATES
 from fedparity.tasks import Logistic
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
+from fitting import built, partners
 from stored_runs import same
 
 CLIENTS = 8
@@ -31,6 +33,7 @@ VARIANTS = (
     + [("utility", UTILITIES, name) for name in UTILITIES]
     + [("surrogate", SURROGATES, name) for name in SURROGATES]
     + [("surrogate", SURROGATES, "utility:g=level")]
+    + [("memory", MEMORIES, name) for name in MEMORIES]
     + [("weighting", WEIGHTINGS, name) for name in WEIGHTINGS]
 )
 
@@ -43,7 +46,8 @@ def through_json(state, classes):
 
 def coordinator_of(key, table, text, **more):
     labels = np.eye(CLIENTS, dtype=np.int64)  # for schedulers that go by them
-    return Coordinator(3, seed=1, **{key: table.build(text)}, labels=labels, **more)
+    chosen = built(**partners(key, text)) if key in ("weighting", "memory") else {key: table.build(text)}
+    return Coordinator(3, seed=1, **chosen, labels=labels, **more)
 
 
 def engine_of():

@@ -17,6 +17,7 @@ from fedparity.data.partitions import PARTITIONS
 from fedparity.estimators import ESTIMATORS
 from fedparity.experiment import METHODS, Method
 from fedparity.local import LOCALS
+from fedparity.memory import MEMORIES
 from fedparity.metrics import METRICS
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
@@ -41,6 +42,7 @@ COMPONENTS: dict[str, Registry[Any]] = {
     "utilities": UTILITIES,
     "weightings": WEIGHTINGS,
     "surrogates": SURROGATES,
+    "memories": MEMORIES,
     "partitions": PARTITIONS,
     "locals": LOCALS,
     "servers": SERVERS,
@@ -48,7 +50,7 @@ COMPONENTS: dict[str, Registry[Any]] = {
     "models": MODELS,
     "extractors": EXTRACTORS,
 }
-TABLE_OF = {"availability": "availability", "utility": "utilities", "features": "extractors"}
+TABLE_OF = {"availability": "availability", "utility": "utilities", "memory": "memories", "features": "extractors"}
 """Keys of a spec or a method whose table is not called by their plural."""
 
 

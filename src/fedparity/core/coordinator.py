@@ -1,7 +1,7 @@
 """One fair round: whom to ask, and what to make of the answers. It does no input or output of its own.
 
     plan(state, available)        -> RoundPlan, State      estimator -> scheduler
-    absorb(state, plan, reports)  -> RoundRecord, State    gate -> weighting -> step -> utility -> surrogate -> ledger
+    absorb(state, plan, reports)  -> RoundRecord, State    gate -> memory -> weighting -> step -> utility -> surrogate
 
 A state is handed over: whoever passes one in goes on with the one returned (`State.copy()` keeps one). Reports may come
 in any order, twice, or not at all; sums run in client order, so the result is the same to the bit.
@@ -13,7 +13,7 @@ import copy
 import hashlib
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,17 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError, RoundError
+from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import (
+    Component,
     Estimator,
     Evaluate,
     Feedback,
     Learner,
     Local,
+    Memory,
     Scheduler,
     Server,
     Surrogate,
@@ -57,6 +60,7 @@ from fedparity.core.types import (
 )
 from fedparity.estimators import Forecast, RunningMean
 from fedparity.local import Plain
+from fedparity.memory import NoMemory
 from fedparity.schedulers import Parity
 from fedparity.servers import Sgd
 from fedparity.servers.rate_schedules import Constant, RateSchedule
@@ -80,6 +84,7 @@ class State:
     weighting: Any
     utility: Any
     surrogate: Any
+    memory: Any
     kept: dict[int, Vector]
     """What each client keeps from round to round, as the local rule says."""
     server: Any = None
@@ -102,6 +107,9 @@ class Coordinator:
     weighting: Weighting[Any] = field(default_factory=Mean)
     utility: Utility[Any] = field(default_factory=LossDrop)
     surrogate: Surrogate[Any] = field(default_factory=NoSurrogate)
+    """What is credited to the absent."""
+    memory: Memory[Any] = field(default_factory=NoMemory)
+    """What earlier updates of the absent add to the step."""
     server: Server[Any] = field(default_factory=Sgd)
     """How the model moves along weights @ updates."""
     local: Local = field(default_factory=Plain)
@@ -125,6 +133,7 @@ class Coordinator:
     def __post_init__(self) -> None:
         checks.at_least("cohort", self.cohort, 1)
         checks.at_least("client_ram", self.client_ram, 0)
+        check_fit({"weighting": self.weighting, "memory": self.memory, "local": self.local})
         checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
         if self.min_reports > self.asked:
@@ -137,13 +146,15 @@ class Coordinator:
         """The estimator in use."""
         if self.estimator is not None:
             return self.estimator
-        return Forecast() if getattr(self.scheduler, "forecasts", False) else RunningMean()
+        return Forecast() if self.scheduler.forecasts else RunningMean()
 
     @property
     def report_fields(self) -> frozenset[ReportField]:
         """What the rules in use need to know from a client beside its update."""
-        parts = (self.scheduler, self.weighting, self.utility, self.surrogate)
-        return frozenset(want for part in parts for want in getattr(part, "report_fields", ()))
+        parts: tuple[Component, ...] = (
+            self.scheduler, self.weighting, self.utility, self.surrogate, self.memory, self.local,
+        )  # fmt: skip
+        return frozenset(field for part in parts for field in part.report_fields)
 
     @property
     def asked(self) -> int:
@@ -164,7 +175,7 @@ class Coordinator:
         if model.dtype not in (np.float32, np.float64):
             model = model.astype(np.float64)
         estimator = self.estimator_in_use.init(num_clients)
-        if watched is not None and not getattr(self.estimator_in_use, "hindsight", False):
+        if watched is not None and not self.estimator_in_use.hindsight:
             for t in range(watched.num_rounds):
                 estimator = self.estimator_in_use.observe(estimator, watched.online(t))
         return State(
@@ -176,6 +187,7 @@ class Coordinator:
             weighting=self.weighting.init(num_clients),
             utility=self.utility.init(num_clients),
             surrogate=self.surrogate.init(num_clients),
+            memory=self.memory.init(num_clients),
             kept={},
             server=self.server.init(len(model)),
         )
@@ -252,6 +264,7 @@ class Coordinator:
         stand_in = self._stand_in(state, plan, evaluate)
         if used:
             state.surrogate = self.surrogate.remember(state.surrogate, used, utility)
+            state.memory = self.memory.remember(state.memory, used)
         record = RoundRecord(
             round=plan.round,
             available=plan.available,
@@ -278,8 +291,8 @@ class Coordinator:
         return record, state
 
     def _step(self, state: State, plan: RoundPlan, used: list[ClientReport]) -> tuple[Rows, FloatArray]:
-        rows, state.surrogate = self.surrogate.complete(
-            state.surrogate, plan.round, _rows(plan, used), plan.params, state.ledger
+        rows, state.memory = self.memory.complete(
+            state.memory, plan.round, _rows(plan, used), plan.params, state.ledger
         )
         weights, state.weighting = self.weighting.weigh(state.weighting, rows, state.ledger)
         if len(rows.clients):
@@ -309,7 +322,8 @@ class Coordinator:
         stand_in, state.surrogate = self.surrogate.stand_in(
             state.surrogate, plan.round, plan.available, state.ledger, score
         )
-        return stand_in
+        eta_sum, bound = self.memory.bias(state.memory)
+        return replace(stand_in, eta_sum=stand_in.eta_sum + eta_sum, bias_bound=stand_in.bias_bound + bound)
 
 
 def _sort_out(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core.checks import at_least, between, not_negative, positive
+from fedparity.core.protocols import Estimator
 from fedparity.core.types import FloatArray, Ids
 
 FLOOR = 1e-9
@@ -43,7 +44,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningMean:
+class RunningMean(Estimator[Counts]):
     """The share of rounds online, with a Beta(a, b) prior; a = b = 0 is the paper's Algorithm 1."""
 
     a: float = 1.0
@@ -80,7 +81,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingWindow:
+class SlidingWindow(Estimator[Window]):
     """The share of the last `window` rounds online, with a Beta(a, b) prior."""
 
     window: int = 50
@@ -126,7 +127,7 @@ class Fading:
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
+class Exponential(Estimator[Fading]):
     """A share of rounds online in which old rounds fade by a factor 1 - rate a round."""
 
     rate: float = 0.05
@@ -163,7 +164,7 @@ class Exponential:
 
 
 @dataclass(frozen=True, slots=True)
-class BetaPosterior:
+class BetaPosterior(Estimator[Counts]):
     """A quantile of the posterior of the rate under a Beta(a, b) prior: low ones are cautious."""
 
     a: float = 1.0

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core.checks import at_least, between, positive
+from fedparity.core.protocols import Estimator
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, Ids
 
@@ -55,7 +56,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Estimator[Memory]):
     """Shrunk rate x day rhythm x last state, learned online in 24 bytes a client."""
 
     period: int = 48
@@ -161,7 +162,7 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Oracle:
+class Oracle(Estimator[tuple[int, NDArray[np.int64]]]):
     """Knows the trace: the rounds in which each client will really be online."""
 
     hindsight: ClassVar[bool] = True

@@ -399,25 +399,11 @@ def _local_steps(results: Results) -> dict[int, FloatArray] | None:
     """Mini-batch steps that one participation of each client takes, by seed; None for a task that does not say."""
     found = {}
     for seed in {run.seed for run in results.runs}:
-        steps = _steps_of(build_task(results.spec, seed))
+        steps = build_task(results.spec, seed).local_steps()
         if steps is None:
             return None
         found[seed] = steps
     return found
-
-
-def _steps_of(task: Any) -> FloatArray | None:
-    clients: int = task.num_clients
-    task = getattr(task, "task", task)  # batched: the same steps, many clients at a time
-    if isinstance(steps := getattr(task, "steps", None), int):  # quadratic: gradient steps
-        return np.full(clients, float(steps))
-    training, samples = getattr(task, "training", None), getattr(task, "samples", None)
-    if training is not None and samples is not None:  # a PyTorch task
-        return np.array([training.num_batches(len(rows)) for rows in samples.train], dtype=np.float64)
-    x = getattr(task, "x", None)
-    if isinstance(x, np.ndarray) and hasattr(task, "epochs") and hasattr(task, "batch"):  # logistic
-        return np.full(clients, float(task.epochs * math.ceil(x.shape[1] / task.batch)))
-    return None
 
 
 # -- the line over beta -----------------------------------------------------------------------------------------------

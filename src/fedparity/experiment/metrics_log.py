@@ -38,7 +38,7 @@ class MetricsLog:
     """An observer that measures every round; `seconds` is telemetry, everything else is determined by the spec."""
 
     def __init__(
-        self, cohort: int, engine: Engine | None = None, score: Callable[[Vector], float] | None = None
+        self, cohort: int, engine: Engine | None = None, score: Callable[[Vector], float | None] | None = None
     ) -> None:
         """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty.
 
@@ -58,8 +58,8 @@ class MetricsLog:
             if not np.isnan(evals.accuracy).any():
                 accuracy = mean_accuracy = float(evals.accuracy.mean())
                 jain_accuracy = jain(evals.accuracy)
-        if self._score is not None:
-            accuracy = self._score(params)
+        shared = None if self._score is None else self._score(params)
+        accuracy = accuracy if shared is None else shared
         normalised = ledger.normalised_utility()
         now = time.perf_counter()
         self.rows.append(

@@ -29,6 +29,7 @@ from fedparity.experiment.results import MethodRun, Results, versions
 from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse
 from fedparity.experiment.tasks import build_task, processors
 from fedparity.local import LOCALS
+from fedparity.memory import MEMORIES
 from fedparity.metrics import frontier
 from fedparity.schedulers import SCHEDULERS, Fixed, Uniform
 from fedparity.servers import SERVERS
@@ -87,12 +88,13 @@ def build_coordinator(
         weighting=weighting,
         utility=UTILITIES.build(spec.utility),
         surrogate=SURROGATES.build(str(m.surrogate)),
+        memory=MEMORIES.build(str(m.memory)),
         local=LOCALS.build(str(m.local)),
         server=SERVERS.build(str(m.server)),
         local_rate=Scaled(RATE_SCHEDULES.build(spec.task.schedule), rate / spec.task.rate),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
-        labels=labels() if callable(labels := getattr(task, "label_counts", None)) else None,
+        labels=None if task is None else task.label_counts(),
     )
 
 
@@ -107,8 +109,7 @@ class _Record:
     """An observer that keeps what the report shows, for each method apart."""
 
     def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task) -> None:
-        score: Any = getattr(task, "accuracy", None)
-        self.log = MetricsLog(spec.cohort, engine, score)
+        self.log = MetricsLog(spec.cohort, engine, task.accuracy)
         self.journal = Journal()
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
@@ -134,11 +135,11 @@ class _Record:
     def run(self, method: str, state: State) -> MethodRun:
         ledger, records = state.ledger, self.records[method]
         evals: Evals = self._task.evaluate(state.params, np.arange(ledger.num_clients), "accuracy")
-        score: Any = getattr(self._task, "own_accuracy", None)
         own = evals.accuracy.copy()
-        for client, kept in state.kept.items() if score is not None else ():
+        for client, kept in state.kept.items():
             model = self._local[method].personal(kept, len(state.params))
-            own[client] = own[client] if model is None else score(client, model)
+            score = None if model is None else self._task.kept_accuracy(client, model)
+            own[client] = own[client] if score is None else score
         return MethodRun(
             method=method,
             seed=self.seed,
@@ -210,8 +211,7 @@ def check_methods(spec: Spec) -> None:
     for contender in spec.methods:
         coordinator = build_coordinator(spec, contender, spec.seed)
         coordinator.init(spec.population.clients)
-        needs = getattr(coordinator.scheduler, "requires", ())
-        if "labels" in needs and spec.task.dataset == "quadratic":
+        if "labels" in coordinator.scheduler.requires and spec.task.dataset == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
         if coordinator.local.joint is not None and spec.task.dataset in NUMPY:
             raise ConfigError(

@@ -6,7 +6,7 @@ leave the two memories apart for good, so the last update is kept once it was us
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from fedparity.core.types import ClientReport, Vector
 class Difference(Local):
     """The client sends how its update differs from its last one (FedLaAvg)."""
 
+    goes_with: ClassVar[Mapping[str, str]] = {"memory": "running_sum"}
     reference: ClassVar[str] = "Yan et al., Federated Optimization under Intermittent Client Availability"
 
     def outcome(

@@ -25,8 +25,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedparity.core import checks
-from fedparity.core.protocols import Feedback
-from fedparity.core.types import BoolArray, Cohort, FloatArray, Ids, RoundView
+from fedparity.core.protocols import Feedback, Scheduler
+from fedparity.core.types import BoolArray, Cohort, FloatArray, Ids, ReportField, RoundView
 from fedparity.schedulers.draws import everybody, shares, successive, unknown
 from fedparity.schedulers.oort_parts import (
     Pacer,
@@ -51,7 +51,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Oort:
+class Oort(Scheduler[Memory]):
     """High loss and high speed first, with a share of slots to explore (Oort)."""
 
     exploration: float = 0.9
@@ -68,7 +68,7 @@ class Oort:
     delta: float = 5.0
     normalise: bool = False
     explore: Literal["lot", "size"] = "lot"
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_rms",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_rms",)
     reference: ClassVar[str] = (
         "Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021"
     )

@@ -30,9 +30,9 @@ def file_of(sha256: str) -> str:
 def is_replaced(path: str) -> bool:
     """Whether an array is replaced when it changes and never written into, so that it can be compared without a copy.
 
-    These are the vectors of clients: what they keep, and what a surrogate has in a dict called `kept`.
+    These are the vectors of clients: what they keep, and what a memory has in a dict called `kept`.
     """
-    return path.startswith("/kept/") or (path.startswith("/surrogate/") and "/kept/" in path)
+    return path.startswith("/kept/") or (path.startswith("/memory/") and "/kept/" in path)
 
 
 def as_file(array: Any) -> tuple[str, bytes, memoryview]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedparity.core.errors import ConfigError
-from fedparity.core.protocols import Measure
+from fedparity.core.protocols import Measure, Task
 from fedparity.core.rng import streams
 from fedparity.core.types import ClientReport, Descent, Evals, FloatArray, Ids, Job, Vector
 from fedparity.tasks.flat import pieces
@@ -38,7 +38,7 @@ MOST = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batched:
+class Batched(Task):
     """A task whose clients train together; scores are the task's own."""
 
     task: TorchTask
@@ -246,13 +246,17 @@ class Batched:
         """As the task does."""
         return self.task.accuracy(params)
 
-    def own_accuracy(self, client: int, model: Vector) -> float:
+    def kept_accuracy(self, client: int, model: Vector) -> float:
         """As the task does."""
-        return self.task.own_accuracy(client, model)
+        return self.task.kept_accuracy(client, model)
 
     def label_counts(self) -> NDArray[np.int64]:
         """As the task does."""
         return self.task.label_counts()
+
+    def local_steps(self) -> FloatArray:
+        """As the task does."""
+        return self.task.local_steps()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
-from fedparity.core.protocols import Measure
+from fedparity.core.protocols import Measure, Task
 from fedparity.core.types import ClientReport, Descent, Evals, FloatArray, Ids, Job, JointLoss, Prototypes, Vector
 from fedparity.tasks.digits import load_digits, partition_labels
 from fedparity.tasks.flat import Flat, Replica
@@ -65,7 +65,7 @@ class _Scores:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TorchTask:
+class TorchTask(Task):
     """Clients that train a classifier; the module takes batches of samples as floats, shaped as they are kept."""
 
     module: nn.Module
@@ -316,7 +316,7 @@ class TorchTask:
         torch.set_num_threads(self.threads)
         return float(self._hits(params, self.samples.held_out).mean())
 
-    def own_accuracy(self, client: int, model: Vector) -> float:
+    def kept_accuracy(self, client: int, model: Vector) -> float:
         """Accuracy of a client's own model on its own test samples."""
         torch.set_num_threads(self.threads)
         rows = self.samples.test[client]
@@ -328,6 +328,10 @@ class TorchTask:
         """Clients x labels: training samples."""
         return self.samples.label_counts()
 
+    def local_steps(self) -> FloatArray:
+        """Mini-batches of one participation of each client."""
+        return np.array([self.training.num_batches(len(rows)) for rows in self.samples.train], dtype=np.float64)
+
 
 def _of_one(logits: Sequence[Tensor], y: Tensor) -> Tensor:
     """The loss of a model that trains by itself."""
@@ -337,7 +341,7 @@ def _of_one(logits: Sequence[Tensor], y: Tensor) -> Tensor:
 def _head(module: nn.Module) -> nn.Linear:
     layers = [part for part in module.modules() if isinstance(part, nn.Linear)]
     if not layers:
-        raise ConfigError("prototypes need a model whose last layer is linear; use another surrogate")
+        raise ConfigError("prototypes need a model whose last layer is linear; use another memory")
     return layers[-1]
 
 

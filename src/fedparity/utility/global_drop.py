@@ -17,7 +17,8 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import ClientReport, Evals, FloatArray
+from fedparity.core.protocols import Utility
+from fedparity.core.types import ClientReport, Evals, FloatArray, ReportField
 
 
 def _required(evals: Evals | None, rule: str) -> Evals:
@@ -29,12 +30,12 @@ def _required(evals: Evals | None, rule: str) -> Evals:
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalLossDrop:
+class GlobalLossDrop(Utility[None]):
     """Drop of the global model's loss on the client's data since its last credit, within [0, bound]."""
 
     bound: float = 10.0
     needs_evaluation: ClassVar[bool] = True
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
 
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)
@@ -54,12 +55,12 @@ class GlobalLossDrop:
 
 
 @dataclass(frozen=True, slots=True)
-class AccuracyGain:
+class AccuracyGain(Utility[FloatArray]):
     """Gain of the global model's accuracy on the client's data since its last credit, within [0, bound]."""
 
     bound: float = 1.0
     needs_evaluation: ClassVar[bool] = True
-    report_fields: ClassVar[tuple[str, ...]] = ("accuracy_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("accuracy_before",)
 
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import BoolArray, FloatArray, Rows
+from fedparity.core.protocols import Weighting
+from fedparity.core.types import BoolArray, FloatArray, ReportField, Rows
 from fedparity.weightings.losses import losses_of
 
 
@@ -61,14 +62,14 @@ def keep(
 
 
 @dataclass(frozen=True, slots=True)
-class CaFed:
+class CaFed(Weighting[Chains]):
     """Inverse availability, without the clients whose absence lowers an error bound (CA-Fed)."""
 
     kappa: float = 1.0
     tau: float = 0.0
     smooth: float = 0.0
     """How much of a client's earlier mean loss stays."""
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Rodio et al., Federated Learning under Heterogeneous and Correlated Client Availability"
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 
 
@@ -30,7 +31,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class F3ast:
+class F3ast(Weighting[Rates]):
     """An update counts its objective weight over how often its client takes part, learned (F3AST)."""
 
     beta: float = 0.001
