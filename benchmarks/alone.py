@@ -117,7 +117,7 @@ def compiling() -> dict[str, Any]:
     task = TorchTask(module, samples, Training(epochs=1, batch=32, rate=0.05))
     first = task.init(stream(0, "init"))
     jobs = [Job(0, 0, k, first, report_fields=frozenset()) for k in range(100)]
-    batched, compiled = Batched(task), Batched(task, compiled=True)
+    batched, compiled = (Batched(module, samples, task.training, compiled=c) for c in (False, True))
 
     def seconds(train_all: Callable[[], object]) -> float:
         start = time.perf_counter()

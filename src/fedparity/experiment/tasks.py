@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -58,7 +59,9 @@ def _torch_task(t: TaskSpec, clients: int, seed: int, workers: int, progress: Pr
     module, given = _module(t, samples)
     if t.trains:
         module, samples = _cut(t, module, samples, progress)
-    task = TorchTask(
+    batched = t.path in {"batched", "compiled"}
+    kind = partial(Batched, compiled=t.path == "compiled") if batched else TorchTask
+    return kind(
         module,
         samples,
         Training(t.epochs, t.batch, t.rate, t.steps, t.optimiser, t.momentum, t.weight_decay, t.clip),
@@ -68,9 +71,6 @@ def _torch_task(t: TaskSpec, clients: int, seed: int, workers: int, progress: Pr
         device=t.device,
         first=_values(module) if given else None,
     )
-    if t.path in {"batched", "compiled"}:
-        return Batched(task, compiled=t.path == "compiled", workers=workers)
-    return task
 
 
 def _values(module: nn.Module) -> NDArray[Any]:
