@@ -2,7 +2,7 @@
 
 resnet18    100 clients x 128 samples, 10 asked, alpha = 1, no activation cache, utility surrogates, tested every round
 rounds      1,000 rounds of 100 clients on digits with utility surrogates: does anything grow?
-models      clients' own models (mixing = 1/2) with 50 MB of them held in memory
+models      clients' own models (mixed by half) with 50 MB of them held in memory
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from fedparity.core.types import ClientReport, Job
 from fedparity.data import open_data
 from fedparity.experiment.own import samples_of, torch_task
 from fedparity.experiment.spec import PATHS
+from fedparity.local import Mixed
 from fedparity.models import MODELS
 from fedparity.schedulers import Parity, Uniform
 from fedparity.surrogates import UtilitySurrogate
@@ -97,14 +98,14 @@ def rounds() -> dict[str, Any]:
 def models() -> dict[str, Any]:
     """Peak with the models of 100 clients, N x D x 4 bytes, most of them in files."""
     size, start = 2_000_000, own()
-    coordinator = Coordinator(10, mixing=0.5, scheduler=Uniform(), client_ram=50_000_000)
+    coordinator = Coordinator(10, local=Mixed(0.5), scheduler=Uniform(), client_ram=50_000_000)
     state = coordinator.init(CLIENTS, np.zeros(size, dtype=np.float32))
     for _ in range(60):
         plan, state = coordinator.plan(state, np.arange(CLIENTS))
         reports = [ClientReport(int(k), np.full(size, 1e-3, np.float32)) for k in plan.cohort.clients]
         _, state = coordinator.absorb(state, plan, reports)
         del reports
-    total = sum(v.nbytes for v in state.client_models.values()) / 1e6
+    total = sum(v.nbytes for v in state.kept.values()) / 1e6
     return {"models_mb": total, "held_mb": 50.0, "own_mb": own() - start, "with_pages_of_files_mb": now()}
 
 
@@ -118,8 +119,8 @@ def compiling() -> dict[str, Any]:
     module = MODELS.build("logistic").build((784,), 10)
     task = TorchTask(module, samples, Training(epochs=1, batch=32, rate=0.05))
     first = task.init(stream(0, "init"))
-    jobs = [Job(0, 0, k, first, first, report_fields=frozenset()) for k in range(100)]
-    batched, compiled = Batched(task), Batched(task, compiled=True)
+    jobs = [Job(0, 0, k, first, report_fields=frozenset()) for k in range(100)]
+    batched, compiled = (Batched(module, samples, task.training, compiled=c) for c in (False, True))
 
     def seconds(train_all: Callable[[], object]) -> float:
         start = time.perf_counter()

@@ -24,7 +24,7 @@ from fedparity.core.coordinator import Coordinator
 from fedparity.core.files import write_text
 from fedparity.core.ledger import Ledger
 from fedparity.core.loop import run_side_by_side
-from fedparity.core.protocols import Task
+from fedparity.core.protocols import Task, Weighting
 from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
 from fedparity.core.types import BoolArray, FloatArray, RoundRecord, Rows, Vector
@@ -55,7 +55,7 @@ SLACK = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class KnownProbability:
+class KnownProbability(Weighting[None]):
     """An update counts 1 / (N p_k) with the true p_k: Horvitz-Thompson, which no server could do."""
 
     p: tuple[float, ...]
@@ -168,15 +168,22 @@ def spec_of(block: Block, seed: int) -> Spec:
 # --- who takes part
 
 
+def labels_of(task: Task) -> NDArray[np.int64]:
+    """Clients x labels: samples, of a task that has labels."""
+    counts = task.label_counts()
+    assert counts is not None
+    return counts
+
+
 def smallest(task: Task) -> tuple[int, ...]:
     """The smallest label of each client."""
-    counts = task.label_counts()  # type: ignore[attr-defined]
+    counts = labels_of(task)
     return tuple(int(k) for k in (counts > 0).argmax(axis=1))
 
 
 def label_rates(task: Task, seed: int, mean: float = 0.1, floor: float = 0.02) -> FloatArray:
     """FedAU's: the mix of labels times a draw of Dirichlet(.1), scaled to a mean, not below a floor."""
-    counts = task.label_counts()  # type: ignore[attr-defined]
+    counts = labels_of(task)
     mix = counts / counts.sum(axis=1, keepdims=True)
     chances = mix @ stream(seed, "label rates").dirichlet(np.full(counts.shape[1], 0.1))
     return np.asarray(np.clip(chances * mean / chances.mean(), floor, 1.0), dtype=np.float64)
@@ -212,7 +219,7 @@ def participation(kind: str, task: Task, rounds: int, seed: int) -> tuple[FloatA
         p = model.client_rates(n, seed)
         return p, model.draw(n, rounds, seed) if kind == "skewed" else markov(p, rounds, seed)
     if kind == "hard_markov":
-        held = task.label_counts()[:, list(HARD)].sum(axis=1) > 0  # type: ignore[attr-defined]
+        held = labels_of(task)[:, list(HARD)].sum(axis=1) > 0
         p = np.where(held, 0.1, 0.9)
         return p, markov(p, rounds, seed)
     p = label_rates(task, seed)
@@ -248,9 +255,8 @@ class Late:
         evals = self._task.evaluate(params, np.arange(self._task.num_clients), "both")
         s = summarise_performance(evals.accuracy)
         rare = self._rare
-        test = self._task.accuracy(params)  # type: ignore[attr-defined]
         return {
-            "accuracy": test,
+            "accuracy": self._task.accuracy(params) or 0.0,
             "loss": float(evals.loss.mean()),
             "mean": s.mean,
             "variance": s.variance_percent2,

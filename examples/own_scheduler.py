@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity import AVAILABILITY, SCHEDULERS, Cohort, RoundView, Setting, schedule
+from fedparity.core.protocols import Scheduler
 
 
 @dataclass(frozen=True)
-class Tickets:
+class Tickets(Scheduler[NDArray[np.float64]]):
     """The most tickets first, ties by lot."""
 
     per_round: float = 1.0

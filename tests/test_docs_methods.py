@@ -11,7 +11,7 @@ from fedparity.experiment.spec import PATHS, MethodSpec
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "methods.md").read_text(encoding="utf-8")
-HEADER = "| method | who is asked | weights | surrogate | local rule | server | also | source |"
+HEADER = "| method | who is asked | weights | memory | local rule | server | also | source |"
 GROUPS = (methods._OURS, methods._PAPER, methods._FIELD)
 
 
@@ -33,10 +33,10 @@ def test_the_tables_are_the_groups_of_methods():
 @pytest.mark.parametrize("name", METHODS)
 def test_a_row_has_the_method_s_components(name):
     method = METHODS[name]
-    scheduler, weighting, surrogate, local, server, also, source = ROWS[name]
-    assert (scheduler, weighting, surrogate) == (method.scheduler, method.weighting, method.surrogate)
+    scheduler, weighting, memory, local, server, also, source = ROWS[name]
+    assert (scheduler, weighting, memory) == (method.scheduler, method.weighting, method.memory)
     assert (local, server) == (method.local, method.server)
-    more = [f"mixing={method.mixing:g}"] if method.mixing != 1 else []
+    more = [f"surrogate={method.surrogate}"] if method.surrogate != "none" else []
     more += [f"estimator={method.estimator}"] if method.estimator is not None else []
     assert also == (", ".join(more) or "-")
     if method.reference is None:
@@ -48,7 +48,7 @@ def test_a_row_has_the_method_s_components(name):
 
 @pytest.mark.parametrize(("key", "value"), re.findall(r"`(?:methods\.)?(\w+) = \"([^\"]+)\"`", PAGE))
 def test_changes_shown_are_changes_that_can_be_made(key, value):
-    assert getattr(MethodSpec(name="uniform", **{key: value}).resolved(), key) == value
+    assert getattr(MethodSpec(name="mifa" if key == "memory" else "uniform", **{key: value}).resolved(), key) == value
 
 
 def test_methods_named_in_the_notes_are_there():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedparity import Coordinator, InProcess, Intermittent, Trace, stream
+from fedparity.local import Mixed
 from fedparity.schedulers import Reactive
 from fedparity.tasks import Quadratic
 
@@ -36,7 +37,7 @@ def test_the_plain_round_and_the_library_agree(seed, lam):
     stays = [rng.random(len(ids)) < 0.7 for ids in online]
     engine = Intermittent(InProcess(task), Trace.from_rounds(n, online, stays))
 
-    coordinator = Coordinator(m, scheduler=Reactive(alpha=alpha, lam=lam), mixing=0.5)
+    coordinator = Coordinator(m, scheduler=Reactive(alpha=alpha, lam=lam), local=Mixed(0.5))
     state = coordinator.init(n, np.zeros(3))
     clients = [
         plain.Client(c, h, a)

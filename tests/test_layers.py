@@ -14,19 +14,19 @@ CORE = (
     "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "safe_pickle",
 )  # fmt: skip
 """Modules of `core` on which everything stands."""
-ROUND = ("core.gate", "core.coordinator", "core.loop")
+ROUND = ("core.gate", "core.fit", "core.coordinator", "core.loop")
 """Modules of `core` that put components together: they stand above them."""
 WHO = (
-    "availability", "estimators", "schedulers", "utility", "surrogates", "weightings", "metrics", "tasks", "data",
-    "servers", "models",
+    "availability", "estimators", "schedulers", "utility", "surrogates", "memory", "weightings", "metrics", "tasks",
+    "data", "servers", "models",
 )  # fmt: skip
 LAYERS = (
     tuple(f"core.{name}" for name in CORE),
     ("core", "local"),
     WHO,
     ("traces",),
-    ROUND[:2],
-    ROUND[2:],
+    ROUND[:3],
+    ROUND[3:],
     ("engines", "store"),
     ("experiment",),
     ("report",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 import torch
@@ -40,7 +41,9 @@ def task_of(name: str, workload: Workload, path: str | None = None) -> Task:
     """The task on the path that the table of paths gives its model."""
     chosen, threads, channels_last = PATHS[FAMILY[name]]
     module: nn.Module = MODELS.build(FAMILY[name]).build(workload.shape, 10)
-    task = TorchTask(
+    chosen = path or chosen
+    kind = TorchTask if chosen == "plain" else partial(Batched, compiled=chosen == "compiled")
+    return kind(
         module,
         samples_of(workload),
         Training(epochs=1, batch=BATCH, rate=RATE),
@@ -48,8 +51,6 @@ def task_of(name: str, workload: Workload, path: str | None = None) -> Task:
         workers=WORKERS,
         channels_last=channels_last,
     )
-    chosen = path or chosen
-    return task if chosen == "plain" else Batched(task, compiled=chosen == "compiled", workers=WORKERS)
 
 
 def main() -> None:

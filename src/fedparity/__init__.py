@@ -1,43 +1,144 @@
 """Fair federated learning for clients that come and go.
 
-The whole round is `Coordinator.plan` and `Coordinator.absorb`; `run` carries one through an engine, `schedule` compares
-schedulers without training, `frontier` says how fair any of them could have been. docs/architecture.md has the map.
+The whole round is `Coordinator.plan` and `Coordinator.absorb`; `run` carries one through an engine, `execute` a
+whole spec, `schedule` compares schedulers without training, `frontier` says how fair any of them could have been.
+docs/api.md lists the names, docs/architecture.md has the map. Each is imported when it is first used, so
+`import fedparity` stays light.
 """
 
-from fedparity.availability import AVAILABILITY
-from fedparity.core.coordinator import Coordinator, State
-from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError, RoundError
-from fedparity.core.journal import Journal
-from fedparity.core.ledger import Ledger
-from fedparity.core.loop import run, run_side_by_side
-from fedparity.core.rng import stream
-from fedparity.core.trace import Trace
-from fedparity.core.types import ClientReport, Cohort, Evals, RoundPlan, RoundRecord, RoundView, Rows
-from fedparity.engines import InProcess, Intermittent, NoTraining
-from fedparity.estimators import ESTIMATORS
-from fedparity.experiment import Gains, MetricsLog, Schedule, Setting, schedule
-from fedparity.metrics import MEASURES, ClientFrame, Frontier, fractional_frontier, frontier, weighted_frontier
-from fedparity.schedulers import SCHEDULERS
-from fedparity.surrogates import SURROGATES
-from fedparity.traces import load_trace, save_trace
-from fedparity.utility import UTILITIES
-from fedparity.weightings import WEIGHTINGS
+from __future__ import annotations
 
-__version__ = "0.1.0"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedparity.availability import AVAILABILITY
+    from fedparity.core.coordinator import Coordinator, State
+    from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError, RoundError
+    from fedparity.core.journal import Journal
+    from fedparity.core.ledger import Ledger
+    from fedparity.core.loop import run, run_side_by_side
+    from fedparity.core.protocols import (
+        Availability,
+        Engine,
+        Estimator,
+        Local,
+        Memory,
+        Observer,
+        Scheduler,
+        Server,
+        Surrogate,
+        Task,
+        Utility,
+        Weighting,
+    )
+    from fedparity.core.rng import stream
+    from fedparity.core.trace import Trace
+    from fedparity.core.types import ClientReport, Cohort, Evals, Job, RoundPlan, RoundRecord, RoundView, Rows
+    from fedparity.engines import InProcess, Intermittent, NoTraining
+    from fedparity.estimators import ESTIMATORS
+    from fedparity.experiment.methods import METHODS
+    from fedparity.experiment.metrics_log import MetricsLog
+    from fedparity.experiment.model_file import load_model, save_model
+    from fedparity.experiment.own import frame_samples, own_samples, torch_task
+    from fedparity.experiment.run import Run
+    from fedparity.experiment.runner import Callbacks, execute
+    from fedparity.experiment.schedule import Gains, Schedule, Setting, schedule
+    from fedparity.experiment.spec import Spec
+    from fedparity.local import LOCALS
+    from fedparity.memory import MEMORIES
+    from fedparity.metrics import (
+        MEASURES,
+        ClientFrame,
+        Frontier,
+        Table,
+        fractional_frontier,
+        frontier,
+        weighted_frontier,
+    )
+    from fedparity.report import write_report
+    from fedparity.schedulers import SCHEDULERS
+    from fedparity.servers import SERVERS
+    from fedparity.surrogates import SURROGATES
+    from fedparity.tasks.torch_task import TorchTask
+    from fedparity.tasks.training import Training
+    from fedparity.traces import load_trace, save_trace
+    from fedparity.utility import UTILITIES
+    from fedparity.weightings import WEIGHTINGS
+
+__version__ = "0.2.0"
+
+_HOMES = {
+    "availability": ("AVAILABILITY",),
+    "core.coordinator": ("Coordinator", "State"),
+    "core.errors": ("ConfigError", "FedparityError", "InputError", "OutputError", "RoundError"),
+    "core.journal": ("Journal",),
+    "core.ledger": ("Ledger",),
+    "core.loop": ("run", "run_side_by_side"),
+    "core.protocols": (
+        "Availability",
+        "Engine",
+        "Estimator",
+        "Local",
+        "Memory",
+        "Observer",
+        "Scheduler",
+        "Server",
+        "Surrogate",
+        "Task",
+        "Utility",
+        "Weighting",
+    ),
+    "core.rng": ("stream",),
+    "core.trace": ("Trace",),
+    "core.types": ("ClientReport", "Cohort", "Evals", "Job", "RoundPlan", "RoundRecord", "RoundView", "Rows"),
+    "engines": ("InProcess", "Intermittent", "NoTraining"),
+    "estimators": ("ESTIMATORS",),
+    "experiment.methods": ("METHODS",),
+    "experiment.metrics_log": ("MetricsLog",),
+    "experiment.model_file": ("load_model", "save_model"),
+    "experiment.own": ("frame_samples", "own_samples", "torch_task"),
+    "experiment.run": ("Run",),
+    "experiment.runner": ("Callbacks", "execute"),
+    "experiment.schedule": ("Gains", "Schedule", "Setting", "schedule"),
+    "experiment.spec": ("Spec",),
+    "local": ("LOCALS",),
+    "memory": ("MEMORIES",),
+    "metrics": ("MEASURES", "ClientFrame", "Frontier", "Table", "fractional_frontier", "frontier", "weighted_frontier"),
+    "report": ("write_report",),
+    "schedulers": ("SCHEDULERS",),
+    "servers": ("SERVERS",),
+    "surrogates": ("SURROGATES",),
+    "tasks.torch_task": ("TorchTask",),
+    "tasks.training": ("Training",),
+    "traces": ("load_trace", "save_trace"),
+    "utility": ("UTILITIES",),
+    "weightings": ("WEIGHTINGS",),
+}
+"""Where each name lives."""
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AVAILABILITY",
     "ESTIMATORS",
+    "LOCALS",
     "MEASURES",
+    "MEMORIES",
+    "METHODS",
     "SCHEDULERS",
+    "SERVERS",
     "SURROGATES",
     "UTILITIES",
     "WEIGHTINGS",
+    "Availability",
+    "Callbacks",
     "ClientFrame",
     "ClientReport",
     "Cohort",
     "ConfigError",
     "Coordinator",
+    "Engine",
+    "Estimator",
     "Evals",
     "FedparityError",
     "Frontier",
@@ -45,27 +146,61 @@ __all__ = [
     "InProcess",
     "InputError",
     "Intermittent",
+    "Job",
     "Journal",
     "Ledger",
+    "Local",
+    "Memory",
     "MetricsLog",
     "NoTraining",
+    "Observer",
     "OutputError",
     "RoundError",
     "RoundPlan",
     "RoundRecord",
     "RoundView",
     "Rows",
+    "Run",
     "Schedule",
+    "Scheduler",
+    "Server",
     "Setting",
+    "Spec",
     "State",
+    "Surrogate",
+    "Table",
+    "Task",
+    "TorchTask",
     "Trace",
+    "Training",
+    "Utility",
+    "Weighting",
+    "execute",
     "fractional_frontier",
+    "frame_samples",
     "frontier",
+    "load_model",
     "load_trace",
+    "own_samples",
     "run",
     "run_side_by_side",
+    "save_model",
     "save_trace",
     "schedule",
     "stream",
+    "torch_task",
     "weighted_frontier",
+    "write_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'fedparity' has no attribute {name!r}; docs/api.md lists what it has")
+    found = getattr(import_module(f"fedparity.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

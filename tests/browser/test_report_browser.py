@@ -115,7 +115,7 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     pytest.importorskip("jinja2")
-    from fedparity.report import write
+    from fedparity.report import write_report
 
     names = ("parity", "uniform", "cup_paper", "inverse")
     spec = Spec(
@@ -129,7 +129,7 @@ def page(tmp_path_factory):
         methods=(*(MethodSpec(name=n) for n in names), MethodSpec(name="own_" + "x" * 60, scheduler="uniform")),
     )
     path = tmp_path_factory.mktemp("page") / "report.html"
-    write(execute(spec), path)
+    write_report(execute(spec), path)
     return path
 
 

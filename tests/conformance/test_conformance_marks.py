@@ -84,9 +84,9 @@ def test_lists_of_clients_and_dicts_lose_the_client():
     state.scheduler.recent = lists
     state.surrogate.waiting = np.array([2, 3])
     state.surrogate.received.kept = {2: np.zeros(2), 3: np.ones(2)}
-    state.client_models = {3: np.zeros(2)}
+    state.kept = {3: np.zeros(2)}
     state = without(state, coordinator.init(N), CLIENT)
     assert [ids.tolist() for ids in state.scheduler.recent] == [[1], [], []]
     assert state.surrogate.waiting.tolist() == [2]
     assert list(state.surrogate.received.kept) == [2]
-    assert state.client_models == {}
+    assert state.kept == {}

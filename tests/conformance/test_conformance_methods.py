@@ -142,7 +142,7 @@ def with_prox(name):
 
 
 def with_server(name):
-    return made(name, server="sgd:momentum=0,rate=1", mixing=METHODS[name].mixing)
+    return made(name, server="sgd:momentum=0,rate=1")
 
 
 def with_quota(name):
@@ -173,7 +173,7 @@ def test_a_method_is_listed_with_its_components(name):
     entries = [e for e in (found if isinstance(found, list) else [found]) if e["table"] == "methods"]
     assert len(entries) == 1
     parts, method = entries[0]["parameters"], METHODS[name]
-    for part in ("scheduler", "weighting", "surrogate", "local", "server", "mixing"):
+    for part in ("scheduler", "weighting", "memory", "surrogate", "local", "server"):
         assert parts[part] == getattr(method, part)
     assert entries[0]["summary"] == method.summary
     assert entries[0]["reference"] == method.reference

@@ -1,4 +1,4 @@
-"""Laws that every utility, surrogate and weighting keeps, run over the tables."""
+"""Laws that every utility, surrogate, memory and weighting keeps, run over the tables."""
 
 import copy
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedparity import SURROGATES, UTILITIES, WEIGHTINGS, ClientReport, Evals, Ledger, Rows
 from fedparity.core.types import Prototypes
+from fedparity.memory import MEMORIES
 
 N = 7
 WEIRD = st.floats(-1e6, 1e6) | st.just(float("nan"))
@@ -92,20 +93,28 @@ def test_remembering_nobody_changes_nothing(name):
     assert repr(rule.remember(rule.init(N), [], np.empty(0))) == repr(rule.init(N))
 
 
+@pytest.mark.parametrize("name", MEMORIES)
+def test_a_memory_of_nobody_changes_nothing(name):
+    rule = MEMORIES.build(name)
+    assert repr(rule.remember(rule.init(N), [])) == repr(rule.init(N))
+    assert rule.bias(rule.init(N)) == (0, 0)
+
+
 ADDING = [
-    *SURROGATES, "memory:own=replace", "memory:max_age=2", "memory:wait=true", "memory:ram=0", "decayed:epsilon=1",
+    *MEMORIES, "last_updates:own=replace", "last_updates:max_age=2", "last_updates:wait=true", "last_updates:ram=0",
+    "decayed:epsilon=1",
 ]  # fmt: skip
-"""Every surrogate, and the ways in which it can add rows."""
+"""Every memory, and the ways in which it can add rows."""
 HEAD = Prototypes(np.array([[1.0], [0.5]]), np.array([3, 2]))
 """Of two labels with one feature: a head of four numbers."""
 
 
 def seen(name, clients, values):
-    """A surrogate after a round in which these clients took part, and the ledger after it (at least one more)."""
-    rule, ledger = SURROGATES.build(name), a_ledger(np.ones(N))
+    """A memory after a round in which these clients took part, and the ledger after it (at least one more)."""
+    rule, ledger = MEMORIES.build(name), a_ledger(np.ones(N))
     reports = [ClientReport(k, np.full(4, v), 2, v, prototypes=HEAD) for k, v in zip(clients, values, strict=True)]
     _, state = rule.complete(rule.init(N), 3, fresh_rows([], []), np.zeros(4), ledger)
-    state = rule.remember(state, reports, np.zeros(len(reports)))
+    state = rule.remember(state, reports)
     ledger.last_completed[clients] = 3
     return rule, state, ledger
 
@@ -160,7 +169,7 @@ def test_completed_rows_are_in_order_and_fresh_ones_stay_as_they_are(name, befor
 
 @pytest.mark.parametrize("name", ADDING)
 def test_completing_nobody_without_memory_adds_nobody(name):
-    rule, ledger = SURROGATES.build(name), a_ledger(np.ones(N))
+    rule, ledger = MEMORIES.build(name), a_ledger(np.ones(N))
     rows, _ = rule.complete(rule.init(N), 0, fresh_rows([], []), np.zeros(4), ledger)
     assert content(rows) == content(fresh_rows([], []))
 
@@ -168,10 +177,10 @@ def test_completing_nobody_without_memory_adds_nobody(name):
 @pytest.mark.parametrize("name", ADDING)
 def test_what_is_remembered_is_a_copy(name):
     """A client that goes on writing into its update does not change what stands in for it."""
-    rule, ledger = SURROGATES.build(name), a_ledger(np.ones(N))
+    rule, ledger = MEMORIES.build(name), a_ledger(np.ones(N))
     delta = np.ones(4)
     everybody = [ClientReport(k, delta, prototypes=HEAD) for k in range(N)]
-    state = rule.remember(rule.init(N), everybody, np.zeros(N))
+    state = rule.remember(rule.init(N), everybody)
     ledger.last_completed[:] = 3
     first, state = rule.complete(state, 4, fresh_rows([], []), np.zeros(4), ledger)
     before = content(first)
@@ -229,11 +238,11 @@ def test_weights_are_finite_and_follow_their_rows(name, rows, data):
 
 
 @pytest.mark.parametrize("name", WEIGHTINGS)
-@pytest.mark.parametrize("surrogate", ["memory", "memory:own=replace", "decayed", "prototype"])
+@pytest.mark.parametrize("text", ["last_updates", "last_updates:own=replace", "decayed", "prototype"])
 @settings(deadline=None, max_examples=20)
 @given(before=SOME, now=SOME.map(sorted), values=st.lists(st.floats(-9, 9), min_size=N, max_size=N))
-def test_weights_of_stale_rows_are_finite_and_change_nothing_else(name, surrogate, before, now, values):
-    memory, state, ledger = seen(surrogate, before, values[: len(before)])
+def test_weights_of_stale_rows_are_finite_and_change_nothing_else(name, text, before, now, values):
+    memory, state, ledger = seen(text, before, values[: len(before)])
     found, _ = memory.complete(state, 5, fresh_rows(now, values[: len(now)]), np.zeros(4), ledger)
     kept, as_it_was, rule = ledger.copy(), content(found), WEIGHTINGS.build(name)
     weights, _ = rule.weigh(rule.init(N), found, ledger)
@@ -253,7 +262,9 @@ def test_no_rows_have_no_weights(name):
 
 
 @pytest.mark.parametrize(
-    ("table", "name"), [(t, name) for t in (UTILITIES, SURROGATES, WEIGHTINGS) for name in t], ids=lambda x: str(x)[:20]
+    ("table", "name"),
+    [(t, name) for t in (UTILITIES, SURROGATES, MEMORIES, WEIGHTINGS) for name in t],
+    ids=lambda x: str(x)[:20],
 )
 def test_every_entry_describes_itself(table, name):
     entry = table.describe(name)

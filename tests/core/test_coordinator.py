@@ -12,6 +12,7 @@ from fedparity.core.coordinator import AT_ODDS, NO_REPLY
 from fedparity.core.errors import ConfigError
 from fedparity.core.journal import to_json
 from fedparity.core.rows import mapping_of
+from fedparity.local import Mixed
 from fedparity.schedulers import Fixed, Uniform
 from fedparity.servers import Sgd
 from fedparity.surrogates import UtilitySurrogate
@@ -161,7 +162,7 @@ def test_a_model_whose_loss_overflows_is_journalled_as_unknown():
 @pytest.mark.parametrize("why", ["nobody online", "nobody selected", "all fail", "no reply"])
 def test_an_empty_round_leaves_the_model_and_moves_everything_else_on(why):
     scheduler = Fixed([np.arange(M)] * 2 + [NOBODY]) if why == "nobody selected" else Fixed([np.arange(M)] * 9)
-    coordinator = a_coordinator(scheduler=scheduler, mixing=0.5)
+    coordinator = a_coordinator(scheduler=scheduler, local=Mixed(0.5))
     state = coordinator.init(N, np.ones(D))
     for _ in range(2):
         plan, state = coordinator.plan(state, EVERYBODY)
@@ -172,9 +173,7 @@ def test_an_empty_round_leaves_the_model_and_moves_everything_else_on(why):
     gone = [a_report(int(k), failure="gone", delta=None) for k in plan.cohort.clients] if why == "all fail" else []
     record, state = coordinator.absorb(state, plan, gone, evaluate)
     assert state.params.tobytes() == before.params.tobytes()
-    assert {k: v.tobytes() for k, v in state.client_models.items()} == {
-        k: v.tobytes() for k, v in before.client_models.items()
-    }
+    assert {k: v.tobytes() for k, v in state.kept.items()} == {k: v.tobytes() for k, v in before.kept.items()}
     assert (state.round, state.ledger.rounds, state.estimator.rounds) == (3, 3, 3)
     assert state.ledger.online.tolist() == [2 + (k in available) for k in range(N)]
     assert state.estimator.online.tolist() == state.ledger.online.tolist()
@@ -209,36 +208,36 @@ def test_over_selection_asks_more(cohort, share, asked):
 
 def test_mixing_by_hand():
     """Algorithm 2 with a = 1/2: client 0 starts its second round halfway between its own model and the global one."""
-    coordinator = Coordinator(2, scheduler=Fixed([np.array([0, 1])] * 2), mixing=0.5)
+    coordinator = Coordinator(2, scheduler=Fixed([np.array([0, 1])] * 2), local=Mixed(0.5))
     state = coordinator.init(2, np.zeros(1))
     plan, state = coordinator.plan(state, np.arange(2))
-    assert plan.starts == {}
+    assert plan.kept == {}
     _, state = coordinator.absorb(state, plan, [ClientReport(0, np.array([4.0])), ClientReport(1, np.array([2.0]))])
     assert state.params.tolist() == [3]
-    assert {k: v.tolist() for k, v in state.client_models.items()} == {0: [4], 1: [2]}
+    assert {k: v.tolist() for k, v in state.kept.items()} == {0: [4], 1: [2]}
     plan, state = coordinator.plan(state, np.arange(2))
-    assert {k: v.tolist() for k, v in plan.starts.items()} == {0: [3.5], 1: [2.5]}
+    assert {k: plan.job(k).descents()[0].start.tolist() for k in (0, 1)} == {0: [3.5], 1: [2.5]}
     _, state = coordinator.absorb(state, plan, [ClientReport(0, np.array([1.0]))])  # its model is now 3 + 1
-    assert {k: v.tolist() for k, v in state.client_models.items()} == {0: [4], 1: [2]}
+    assert {k: v.tolist() for k, v in state.kept.items()} == {0: [4], 1: [2]}
     assert state.params.tolist() == [4]
 
 
 def test_mixing_of_one_is_no_mixing():
     assert_same(
-        after(lambda ids: [a_report(k) for k in ids], a_coordinator(mixing=1.0)),
+        after(lambda ids: [a_report(k) for k in ids], a_coordinator(local=Mixed(1.0))),
         after(lambda ids: [a_report(k) for k in ids], a_coordinator()),
     )
-    assert after(lambda ids: [a_report(k) for k in ids], a_coordinator(mixing=1.0))[2].client_models == {}
+    assert after(lambda ids: [a_report(k) for k in ids], a_coordinator(local=Mixed(1.0)))[2].kept == {}
 
 
 @pytest.mark.parametrize(("a", "start"), [(0.0, 4.0), (0.25, 3.5), (0.75, 2.5)])
 def test_mixing_weighs_the_global_model_by_a(a, start):
     """The client's own model is 4, the global one, after half a step, 2."""
-    coordinator = Coordinator(1, mixing=a, server=Sgd(rate=0.5))
+    coordinator = Coordinator(1, local=Mixed(a), server=Sgd(rate=0.5))
     plan, state = coordinator.plan(coordinator.init(1, np.zeros(1)), np.arange(1))
     _, state = coordinator.absorb(state, plan, [ClientReport(0, np.array([4.0]))])
     plan, _ = coordinator.plan(state, np.arange(1))
-    assert plan.starts[0].tolist() == [start]
+    assert plan.job(0).descents()[0].start.tolist() == [start]
 
 
 @given(st.floats(0.01, 10))
@@ -260,8 +259,8 @@ def test_server_rate_scales_the_step(rate):
         (lambda: Coordinator(2).init(0), "clients=0 must be a whole number of at least 1"),
         (lambda: Coordinator(2, min_reports=3), "min_reports=3 but only 2 are asked; lower it or raise cohort"),
         (lambda: Coordinator(2, min_reports=-1), "min_reports=-1 must be"),
-        (lambda: Coordinator(2, mixing=1.1), "mixing=1.1 must be between 0 and 1"),
-        (lambda: Coordinator(2, mixing=float("nan")), "mixing=nan must be between 0 and 1"),
+        (lambda: Mixed(1.1), "a=1.1 must be between 0 and 1"),
+        (lambda: Mixed(float("nan")), "a=nan must be between 0 and 1"),
         (lambda: Coordinator(2, server=Sgd(rate=0)), "rate=0 must be a finite number above 0"),
         (lambda: Coordinator(2, server=Sgd(rate=float("inf"))), "rate=inf"),
         (lambda: Coordinator(2, over_select=-0.1), "over_select=-0.1 must be between 0 and 10"),
@@ -292,7 +291,7 @@ def test_a_rule_that_needs_an_evaluation_says_so():
 
 
 def test_a_copy_of_a_state_is_independent():
-    coordinator = a_coordinator(mixing=0.5, scheduler=Uniform())
+    coordinator = a_coordinator(local=Mixed(0.5), scheduler=Uniform())
     _, _, state = after(lambda ids: [a_report(k) for k in ids], coordinator)
     kept, twin = state.copy(), state.copy()
     plan, state = coordinator.plan(state, EVERYBODY)
@@ -318,11 +317,9 @@ def test_the_first_model_is_copied():
 def test_clients_models_beyond_the_limit_lie_in_files_and_change_nothing():
     states = []
     for ram in (10**9, 2 * D * 8):
-        coordinator = a_coordinator(mixing=0.5, scheduler=Uniform(), client_ram=ram)
+        coordinator = a_coordinator(local=Mixed(0.5), scheduler=Uniform(), client_ram=ram)
         states.append(after(lambda ids: [a_report(k) for k in ids], coordinator)[2])
-    assert sum(mapping_of(v) is None for v in states[1].client_models.values()) == 2
-    assert len(states[0].client_models) > 3
+    assert sum(mapping_of(v) is None for v in states[1].kept.values()) == 2
+    assert len(states[0].kept) > 3
     assert states[0].params.tobytes() == states[1].params.tobytes()
-    assert {k: v.tobytes() for k, v in states[0].client_models.items()} == {
-        k: v.tobytes() for k, v in states[1].client_models.items()
-    }
+    assert {k: v.tobytes() for k, v in states[0].kept.items()} == {k: v.tobytes() for k, v in states[1].kept.items()}

@@ -15,6 +15,7 @@ from fedparity.core.coordinator import AT_ODDS
 from fedparity.core.errors import RefusedError
 from fedparity.core.gate import DTYPES, MAX_HEADER, Gate, Tensor, decode, encode, nonce
 from fedparity.core.journal import to_json
+from fedparity.local import Mixed
 
 LAYOUT = (Tensor("w", (3, 2)), Tensor("b", (2,), "F32"), Tensor("s", ()))
 SIZE = sum(tensor.size for tensor in LAYOUT)
@@ -232,7 +233,7 @@ def test_a_thousand_malformed_updates_are_refused_with_a_reason():
 
 def a_round():
     """A round in the middle of a run, in which all are asked, and what everybody honestly reports."""
-    coordinator = Coordinator(CLIENTS, seed=1, run="ours", mixing=0.5)
+    coordinator = Coordinator(CLIENTS, seed=1, run="ours", local=Mixed(0.5))
     state = coordinator.init(CLIENTS, np.zeros(SIZE))
     everybody = np.arange(CLIENTS)
     for _ in range(ROUND):
@@ -261,8 +262,8 @@ def same_state(a, b):
     return (
         a.params.tobytes() == b.params.tobytes()
         and a.ledger == b.ledger
-        and a.client_models.keys() == b.client_models.keys()
-        and all(a.client_models[k].tobytes() == b.client_models[k].tobytes() for k in a.client_models)
+        and a.kept.keys() == b.kept.keys()
+        and all(a.kept[k].tobytes() == b.kept[k].tobytes() for k in a.kept)
     )
 
 

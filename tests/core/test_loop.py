@@ -20,6 +20,8 @@ from fedparity import (
     run_side_by_side,
     stream,
 )
+from fedparity.core.protocols import Engine
+from fedparity.local import Mixed
 from fedparity.surrogates import UtilitySurrogate
 from fedparity.tasks import Logistic, Quadratic
 from fedparity.utility import AccuracyGain, GlobalLossDrop
@@ -27,7 +29,7 @@ from fedparity.utility import AccuracyGain, GlobalLossDrop
 N, T = 10, 15
 
 
-class Double:
+class Double(Engine):
     """An engine in ten lines: client k always answers k."""
 
     def available(self, round):
@@ -64,7 +66,7 @@ def an_engine(**changes):
 
 FAIR = Coordinator(3, seed=5, scheduler=SCHEDULERS.build("reactive:draw=sample"), surrogate=UtilitySurrogate())
 VANILLA = Coordinator(3, seed=5, scheduler=SCHEDULERS.build("uniform"), utility=GlobalLossDrop())
-MIXED = Coordinator(3, seed=8, mixing=0.5, over_select=0.4, min_reports=2)
+MIXED = Coordinator(3, seed=8, local=Mixed(0.5), over_select=0.4, min_reports=2)
 METHODS = {"fair": FAIR, "vanilla": VANILLA, "mixed": MIXED}
 START = {"num_clients": N, "params": np.zeros(3)}
 

@@ -14,11 +14,14 @@ from fedparity import AVAILABILITY, Coordinator, InProcess, Intermittent, run
 from fedparity.core.errors import InputError
 from fedparity.core.tree import class_name, classes_in, flatten, rebuild
 from fedparity.estimators import ESTIMATORS
+from fedparity.local import Mixed
+from fedparity.memory import MEMORIES
 from fedparity.schedulers import SCHEDULERS
 from fedparity.surrogates import SURROGATES
 from fedparity.tasks import Logistic
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
+from fitting import built, partners
 from stored_runs import same
 
 CLIENTS = 8
@@ -30,6 +33,7 @@ VARIANTS = (
     + [("utility", UTILITIES, name) for name in UTILITIES]
     + [("surrogate", SURROGATES, name) for name in SURROGATES]
     + [("surrogate", SURROGATES, "utility:g=level")]
+    + [("memory", MEMORIES, name) for name in MEMORIES]
     + [("weighting", WEIGHTINGS, name) for name in WEIGHTINGS]
 )
 
@@ -42,7 +46,8 @@ def through_json(state, classes):
 
 def coordinator_of(key, table, text, **more):
     labels = np.eye(CLIENTS, dtype=np.int64)  # for schedulers that go by them
-    return Coordinator(3, seed=1, **{key: table.build(text)}, labels=labels, **more)
+    chosen = built(**partners(key, text)) if key in ("weighting", "memory") else {key: table.build(text)}
+    return Coordinator(3, seed=1, **chosen, labels=labels, **more)
 
 
 def engine_of():
@@ -66,10 +71,10 @@ def test_the_state_of_every_component_survives(key, table, text):
 
 def test_client_models_survive():
     task, engine = engine_of()
-    method = Coordinator(3, seed=1, mixing=0.5)
+    method = Coordinator(3, seed=1, local=Mixed(0.5))
     state = run(method, engine, 6, params=task.init(np.random.default_rng(0)), num_clients=CLIENTS)
     again = through_json(state, classes_in(method.init(CLIENTS)))
-    assert len(again.client_models) > 2
+    assert len(again.kept) > 2
     assert same(again, state)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedparity import (
-    SURROGATES,
+    MEMORIES,
     WEIGHTINGS,
     ClientReport,
     Coordinator,
@@ -17,10 +17,11 @@ from fedparity import (
     Trace,
     run,
 )
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
 from fedparity.schedulers import Fixed
 from fedparity.tasks import Logistic, Quadratic
 from fedparity.weightings.agnostic import project_to_simplex
+from fitting import built, partners
 
 
 def rows_of(deltas, losses=None, ages=None, clients=None, sizes=None):
@@ -144,10 +145,10 @@ def test_term_weighs_its_first_round_as_any_other():
 
 def test_mifa_steps_at_once_unless_it_is_told_to_wait():
     """MIFA's `fdu` waits for everybody, then trains all of them on the first model, there or not."""
-    for text, first in (("memory:own=replace", 0.25), ("memory:own=replace,wait=true", 0.0)):
+    for text, first in (("last_updates:own=replace", 0.25), ("last_updates:own=replace,wait=true", 0.0)):
         method = Coordinator(
             2, scheduler=Fixed([np.array([0]), np.array([1, 2]), np.array([3])]),
-            weighting=WEIGHTINGS.build("memory_mean"), surrogate=SURROGATES.build(text),
+            weighting=WEIGHTINGS.build("memory_mean"), memory=MEMORIES.build(text),
         )  # fmt: skip
         state, asked, models = method.init(4, np.zeros(1)), [], []
         for _ in range(3):
@@ -258,12 +259,12 @@ def test_a_lost_difference_does_not_tear_fedlaavgs_memories_apart():
     trace = Trace.from_matrix(rng.random((40, 5)) < 0.7).with_dropout(0.4, rng)
     task = Quadratic.random(5, seed=1)
     found = []
-    for surrogate, weighting, local in (
-        ("memory:own=replace", "memory_mean", "plain"),
+    for memory, weighting, local in (
+        ("last_updates:own=replace", "memory_mean", "plain"),
         ("running_sum", "fedlaavg", "difference"),
     ):
         method = Coordinator(
-            3, surrogate=SURROGATES.build(surrogate), weighting=WEIGHTINGS.build(weighting), local=LOCALS.build(local)
+            3, memory=MEMORIES.build(memory), weighting=WEIGHTINGS.build(weighting), local=LOCALS.build(local)
         )
         state = run(method, Intermittent(InProcess(task), trace), 40, params=np.zeros(4), num_clients=5)
         assert state.ledger.failed.sum() > 20
@@ -286,15 +287,20 @@ def test_cafed_knows_nothing_before_it_has_seen_something():
 
 
 @pytest.mark.parametrize(
-    ("surrogate", "weighting"),
-    [(s, w) for s in ("none", "memory", "decayed", "echo", "prototype") for w in WEIGHTINGS]
-    + [("running_sum", "fedlaavg")],
+    ("memory", "weighting"),
+    [
+        (memory, name)
+        for memory in ("none", "last_updates", "decayed", "prototype")
+        for name in WEIGHTINGS
+        if partners("weighting", name).get("memory", memory).partition(":")[0] == memory
+    ]
+    + [("running_sum", "fedlaavg"), ("echo", "fedawe")],
 )
-def test_an_empty_round_divides_by_nothing_and_everything_goes_on(surrogate, weighting):
+def test_an_empty_round_divides_by_nothing_and_everything_goes_on(memory, weighting):
     """Warnings are errors here; the model stays (nothing is remembered yet) and the books advance."""
     method = Coordinator(
         2, scheduler=Fixed([np.array([], int)] * 2 + [np.array([0, 1])] + [np.array([], int)]), min_reports=0,
-        weighting=WEIGHTINGS.build(weighting), surrogate=SURROGATES.build(surrogate),
+        **built(**partners("memory", memory) | {"weighting": weighting}),
     )  # fmt: skip
     state = method.init(3, np.ones(2))
     for t in range(4):

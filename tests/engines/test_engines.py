@@ -18,13 +18,14 @@ from fedparity import (
 from fedparity import run as run_loop
 from fedparity.core.loop import Stopped
 from fedparity.engines.intermittent import LEFT
+from fedparity.local import Received
 from fedparity.tasks import Logistic, Quadratic
 
 
-def a_plan(clients, params=None, round=0, seed=0, starts=None):
+def a_plan(clients, params=None, round=0, seed=0, **more):
     ids = np.array(clients, dtype=np.int64)
     cohort = Cohort(ids, np.linspace(0.1, 1, len(ids)), "exact")
-    return RoundPlan(round, seed, ids, cohort, np.zeros(2) if params is None else params, starts or {})
+    return RoundPlan(round, seed, ids, cohort, np.zeros(2) if params is None else params, **more)
 
 
 def by_client(reports):
@@ -126,14 +127,14 @@ class TestRollCall:
 class TestInProcess:
     def test_a_client_trains_from_its_start_relative_to_the_model(self):
         task = Quadratic(np.array([[4.0], [4.0]]), np.ones((2, 1)), rate=0.5, steps=1)
-        plan = a_plan([0, 1], params=np.array([0.0]), starts={1: np.array([2.0])})
+        plan = a_plan([0, 1], params=np.array([0.0]), local=Received(), kept={1: np.array([2.0])})
         found = by_client(InProcess(task).train(plan))
         assert found[0].delta.tolist() == [2]  # 0 -> 2
         assert found[1].delta.tolist() == [3]  # 2 -> 3, against the model 0
         assert [found[k].loss_before for k in (0, 1)] == [8, 8]
         assert [found[k].loss_after for k in (0, 1)] == [2, 0.5]
         assert plan.params.tolist() == [0]
-        assert plan.starts[1].tolist() == [2]
+        assert plan.kept[1].tolist() == [2]
 
     @pytest.mark.parametrize("workers", [2, 4])
     def test_workers_give_the_same_bits(self, workers):

@@ -13,7 +13,6 @@ import pytest
 from fedparity.core.errors import ConfigError
 from fedparity.experiment import compare as module
 from fedparity.experiment.compare import COMPARED, ComparedRun, Comparison, Contender, compare
-from fedparity.experiment.facts import local_steps
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, execute
 from fedparity.experiment.spec import parse
@@ -40,14 +39,6 @@ epochs = 3
 def spec_of(*methods, name="one", rounds=6, seeds=3, dataset="logistic"):
     listed = "".join(f"[[methods]]\n{m}\n" if "\n" in m else f'[[methods]]\nname = "{m}"\n' for m in methods)
     return parse(SPEC.format(name=name, rounds=rounds, seeds=seeds, dataset=dataset, methods=listed), "test")
-
-
-def steps_of_batched():
-    """A task that trains many clients at a time is asked for the task inside."""
-    training = type("Training", (), {"num_batches": staticmethod(lambda samples: samples // 2)})()
-    samples = type("Samples", (), {"train": [range(4), range(6)]})()
-    inner = type("Task", (), {"num_clients": 2, "training": training, "samples": samples})()
-    return local_steps(type("Batched", (), {"num_clients": 2, "task": inner})())
 
 
 def run(folder, *methods, **more):
@@ -127,8 +118,6 @@ def test_what_a_run_cannot_tell_is_none(pair):
     cost = compare([ComparedRun("killed", dataclasses.replace(pair[0], runs=short))]).cost["parity"]
     told = (cost.parameters, cost.megabytes, cost.server_words, cost.client_words, cost.local_steps)
     assert told == (None,) * 5
-    assert local_steps(type("Task", (), {"num_clients": 3})()) is None
-    assert steps_of_batched().tolist() == [2, 3]
 
 
 def test_a_task_without_accuracy(tmp_path):

@@ -19,6 +19,7 @@ from fedparity.experiment.run import Run
 from fedparity.experiment.runner import Callbacks, build_coordinator, build_task, draw_trace, execute, prepare
 from fedparity.experiment.schedule import Setting, schedule
 from fedparity.experiment.spec import MethodSpec, load, parse, to_toml
+from fedparity.local import Mixed, Plain
 from fedparity.schedulers import Parity, Reactive
 from fedparity.surrogates import NoSurrogate, UtilitySurrogate
 from fedparity.weightings import Mean
@@ -159,9 +160,9 @@ def test_the_paper_s_methods_are_what_the_reading_says():
     paper, authors, parity = (build_coordinator(spec, m, 0) for m in spec.methods)
     assert paper.scheduler == Reactive(missed="offline", draw="top", lam=0.7)
     assert paper.scheduler.eps == 1e-3
-    assert (paper.weighting, paper.surrogate, paper.mixing) == (Mean(), UtilitySurrogate(), 1.0)
+    assert (paper.weighting, paper.surrogate, paper.local) == (Mean(), UtilitySurrogate(), Plain())
     assert authors.scheduler == Reactive(missed="since_selected", draw="top", lam=0.5)
-    assert (authors.weighting, authors.surrogate, authors.mixing) == (Mean(), NoSurrogate(), 0.5)
+    assert (authors.weighting, authors.surrogate, authors.local) == (Mean(), NoSurrogate(), Mixed(0.5))
     assert type(paper.estimator_in_use).__name__ == type(authors.estimator_in_use).__name__ == "RunningMean"
     assert type(parity.estimator_in_use).__name__ == "Forecast"
     assert (parity.surrogate.eta0, parity.surrogate.lam, parity.surrogate.g) == (1.0, 0.5, "gain")
@@ -169,8 +170,8 @@ def test_the_paper_s_methods_are_what_the_reading_says():
 
 def test_keys_of_the_spec_reach_the_coordinator():
     spec = spec_of("over_select=0.5", "min_reports=2", "utility=loss_drop")
-    one = build_coordinator(spec, MethodSpec(name="parity", mixing=0.25, weighting="by_size"), 7)
-    assert (one.cohort, one.seed, one.over_select, one.min_reports, one.mixing) == (3, 7, 0.5, 2, 0.25)
+    one = build_coordinator(spec, MethodSpec(name="parity", local="mixed:a=.25", weighting="by_size"), 7)
+    assert (one.cohort, one.seed, one.over_select, one.min_reports, one.local) == (3, 7, 0.5, 2, Mixed(0.25))
     assert type(one.utility).__name__ == "LossDrop"
     assert type(one.weighting).__name__ == "BySize"
 
@@ -187,7 +188,7 @@ def test_a_surrogate_changes_neither_selections_nor_models(everything):
 
 def test_an_own_combination_equals_the_named_method_it_spells_out():
     named = execute(spec_of(methods=("cup_authors",))).runs[0]
-    entry = f'methods=[{{name="mine", scheduler="{METHODS["cup_authors"].scheduler}", mixing=0.5}}]'
+    entry = f'methods=[{{name="mine", scheduler="{METHODS["cup_authors"].scheduler}", local="mixed:a=.5"}}]'
     assert execute(spec_of(entry)).runs[0].head == named.head
 
 

@@ -72,9 +72,9 @@ def test_the_starter_s_own_combination_works_when_the_comments_are_taken_off():
         name="halfway",
         scheduler="parity:target=0.5",
         weighting="mean",
+        memory="none",
         surrogate="none",
         estimator="forecast",
-        mixing=1.0,
         local="prox:mu=0.01",
         server="sgd",
         rate=0.1,
@@ -112,17 +112,16 @@ components = {
     "weighting": ["mean", "by_size", "all"],
     "surrogate": ["none", "utility", "utility:g=level"],
     "estimator": ["mean", "forecast", "beta:quantile=.25"],
+    "local": ["plain", "prox:mu=.5", "mixed:a=.25"],
 }
 contenders = st.builds(
     MethodSpec,
     name=st.sampled_from(list(METHODS)),
     **{key: st.none() | st.sampled_from(values) for key, values in components.items()},
-    mixing=st.none() | st.floats(0, 1),
 ) | st.builds(
     MethodSpec,
     name=names,
     **{key: st.sampled_from(values) for key, values in components.items()},
-    mixing=st.none() | st.floats(0, 1),
 )
 
 
@@ -218,21 +217,21 @@ def test_the_estimator_is_filled_in_by_what_the_scheduler_needs(scheduler, estim
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("parity", ("parity", "mean", "none", "forecast", 1.0)),
-        ("parity_surrogate", ("parity", "mean", "utility", "forecast", 1.0)),
-        ("uniform", ("uniform", "mean", "none", "mean", 1.0)),
-        ("cup_paper", ("reactive:missed=offline,draw=top,lam=.7", "mean", "utility", "mean", 1.0)),
-        ("cup_authors", ("reactive:missed=since_selected,draw=top,lam=.5", "mean", "none", "mean", 0.5)),
+        ("parity", ("parity", "mean", "none", "forecast", "plain")),
+        ("parity_surrogate", ("parity", "mean", "utility", "forecast", "plain")),
+        ("uniform", ("uniform", "mean", "none", "mean", "plain")),
+        ("cup_paper", ("reactive:missed=offline,draw=top,lam=.7", "mean", "utility", "mean", "plain")),
+        ("cup_authors", ("reactive:missed=since_selected,draw=top,lam=.5", "mean", "none", "mean", "mixed:a=.5")),
     ],
 )
 def test_named_methods_resolve_to_their_components(name, expected):
     m = MethodSpec(name=name).resolved()
-    assert (m.scheduler, m.weighting, m.surrogate, m.estimator, m.mixing) == expected
+    assert (m.scheduler, m.weighting, m.surrogate, m.estimator, m.local) == expected
 
 
 def test_one_key_changes_one_component_of_a_named_method():
-    m = MethodSpec(name="cup_authors", mixing=0.25).resolved()
-    assert (m.scheduler, m.mixing) == (METHODS["cup_authors"].scheduler, 0.25)
+    m = MethodSpec(name="cup_authors", local="mixed:a=.25").resolved()
+    assert (m.scheduler, m.local) == (METHODS["cup_authors"].scheduler, "mixed:a=.25")
 
 
 # --- overrides
@@ -333,7 +332,11 @@ WRONG = {
     "no cohort": ("version = 1\ncohort = 0\n" + METHOD, "key 'cohort' is 0: input should be greater than or equal to"),
     "negative seed": ("version = 1\nseed = -1\n" + METHOD, "key 'seed' is -1: input should be greater than or equal"),
     "dropout": (SMALL + "[population]\ndropout = 1.1\n", "key 'population.dropout' is 1.1: input should be less than"),
-    "mixing": (SMALL + "mixing = 2\n", "key 'methods.0.mixing' is 2: input should be less than or equal to 1"),
+    "memory of old": (
+        SMALL + 'surrogate = "memory:own=replace"\n',
+        "methods.0: surrogate 'last_updates' is a memory; write memory = \"last_updates:own=replace\"",
+    ),
+    "mixing": (SMALL + "mixing = 0.5\n", 'methods.0: mixing is a local rule; write local = "mixed:a=0.5"'),
     "cohort > clients": (
         SMALL + "[population]\nclients = 4\n",
         "cohort=5 but population.clients=4; lower cohort to 4",

@@ -26,7 +26,7 @@ dataset = "logistic"
 name = "uniform"
 [[methods]]
 name = "cup_authors"
-mixing = 0.25
+local = "mixed:a=.25"
 """
 
 
@@ -34,7 +34,7 @@ def test_every_method_meets_every_rate_on_the_same_data():
     spec = parse(SPEC, "s")
     wide = grid(spec, [0.3, 0.001])
     assert [m.name for m in wide.methods] == ["uniform+0.001", "uniform+0.3", "cup_authors+0.001", "cup_authors+0.3"]
-    assert wide.methods[2].mixing == 0.25
+    assert wide.methods[2].local == "mixed:a=.25"
     results = execute(wide)
     found = tuned(spec, [0.3, 0.001], results)
     assert found.accuracy.shape == (2, 2, 2)

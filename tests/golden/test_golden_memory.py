@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedparity import (
-    SURROGATES,
+    MEMORIES,
     WEIGHTINGS,
     ClientReport,
     Coordinator,
@@ -17,7 +17,7 @@ from fedparity import (
     Trace,
     run,
 )
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
 from fedparity.schedulers import Fixed
 from fedparity.tasks import Quadratic
 from fedparity.weightings.cafed import keep, score
@@ -42,11 +42,11 @@ def moved(weights, rows):
 
 
 class Bench:
-    """A surrogate and a weighting, driven round by round without a coordinator."""
+    """A memory and a weighting, driven round by round without a coordinator."""
 
-    def __init__(self, surrogate, weighting, clients):
-        self.surrogate, self.weighting = SURROGATES.build(surrogate), WEIGHTINGS.build(weighting)
-        self.memory, self.state = self.surrogate.init(clients), self.weighting.init(clients)
+    def __init__(self, memory, weighting, clients):
+        self.rule, self.weighting = MEMORIES.build(memory), WEIGHTINGS.build(weighting)
+        self.memory, self.state = self.rule.init(clients), self.weighting.init(clients)
         self.ledger = Ledger.empty(clients)
 
     def round(self, updates, probs=None):
@@ -54,11 +54,11 @@ class Bench:
         ids = sorted(updates)
         came = fresh([updates[k] for k in ids], ids, probs=probs)
         t = self.ledger.rounds
-        rows, self.memory = self.surrogate.complete(self.memory, t, came, np.zeros(1), self.ledger)
+        rows, self.memory = self.rule.complete(self.memory, t, came, np.zeros(1), self.ledger)
         weights, self.state = self.weighting.weigh(self.state, rows, self.ledger)
         if ids:
             reports = [ClientReport(k, np.atleast_1d(np.array(updates[k], float))) for k in ids]
-            self.memory = self.surrogate.remember(self.memory, reports, np.zeros(len(ids)))
+            self.memory = self.rule.remember(self.memory, reports)
         self.ledger.online[ids] += 1
         self.ledger.completed[ids] += 1
         self.ledger.last_completed[ids] = self.ledger.last_online[ids] = t
@@ -71,21 +71,21 @@ STORED = {0: 1.0, 1: 2.0, 2: -4.0}
 
 
 @pytest.mark.parametrize(
-    ("surrogate", "weighting", "expected"),
+    ("memory", "weighting", "expected"),
     [
-        ("memory:own=replace", "memory_mean:over=all", 1 / 3),
-        ("memory:own=replace", "memory_mean:over=seen", 1 / 3),
-        ("memory:own=keep", "memory_mean", 1 / 3),
-        ("memory", "fedvarp", 5 / 3),
-        ("memory", "fedstale:beta=0,p=ledger,a=0,b=0", 2.0),
-        ("memory", "fedstale:beta=.5,p=ledger,a=0,b=0", 1.5),
-        ("memory", "fedstale:beta=1,p=ledger,a=0,b=0", 1.0),
+        ("last_updates:own=replace", "memory_mean:over=all", 1 / 3),
+        ("last_updates:own=replace", "memory_mean:over=seen", 1 / 3),
+        ("last_updates:own=keep", "memory_mean", 1 / 3),
+        ("last_updates", "fedvarp", 5 / 3),
+        ("last_updates", "fedstale:beta=0,p=ledger,a=0,b=0", 2.0),
+        ("last_updates", "fedstale:beta=.5,p=ledger,a=0,b=0", 1.5),
+        ("last_updates", "fedstale:beta=1,p=ledger,a=0,b=0", 1.0),
         ("none", "mean", 3.0),
         ("none", "all", 1.0),
     ],
 )
-def test_one_returns(surrogate, weighting, expected):
-    bench = Bench(surrogate, weighting, 3)
+def test_one_returns(memory, weighting, expected):
+    bench = Bench(memory, weighting, 3)
     bench.round(STORED)
     if "fedstale" in weighting:  # p = .5: took part in two of four rounds, this one included
         bench.ledger.rounds = 3
@@ -93,33 +93,33 @@ def test_one_returns(surrogate, weighting, expected):
 
 
 def test_fedstale_takes_fedaus_estimate_or_the_plans_probabilities():
-    bench = Bench("memory", "fedstale:beta=0,p=fedau", 3)
+    bench = Bench("last_updates", "fedstale:beta=0,p=fedau", 3)
     for updates in (STORED, {}, {}):
         bench.round(updates)
     assert bench.round({0: 3.0})[0] == pytest.approx(1.0)  # one interval of length 1 is closed: omega = 1
     assert bench.round({0: 3.0})[0] == pytest.approx((1 + 3) / 2)  # then the mean of 1 and 3
-    bench = Bench("memory", "fedstale:beta=0,p=plan,a=0,b=0", 3)
+    bench = Bench("last_updates", "fedstale:beta=0,p=plan,a=0,b=0", 3)
     bench.round(STORED)
     assert bench.round({0: 3.0}, probs=[0.25])[0] == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize(("weighting", "step"), [("fedvarp", -1 / 3), ("fedvarp:empty=stay", 0.0)])
 def test_fedvarp_when_nobody_comes(weighting, step):
-    bench = Bench("memory", weighting, 3)
+    bench = Bench("last_updates", weighting, 3)
     bench.round(STORED)
     assert bench.round({})[0] == pytest.approx(step)
 
 
 @pytest.mark.parametrize(
-    ("surrogate", "weighting", "step"),
+    ("memory", "weighting", "step"),
     [
-        ("memory:own=replace", "memory_mean", -1 / 3),
-        ("memory", "fedstale:beta=.5", -1 / 6),
+        ("last_updates:own=replace", "memory_mean", -1 / 3),
+        ("last_updates", "fedstale:beta=.5", -1 / 6),
         ("running_sum", "fedlaavg", -1 / 3),
     ],
 )
-def test_memory_methods_step_on_memory_when_nobody_comes(surrogate, weighting, step):
-    bench = Bench(surrogate, weighting, 3)
+def test_memory_methods_step_on_memory_when_nobody_comes(memory, weighting, step):
+    bench = Bench(memory, weighting, 3)
     assert bench.round({})[0] == 0
     bench.round(STORED)
     assert bench.round({})[0] == pytest.approx(step)
@@ -127,7 +127,7 @@ def test_memory_methods_step_on_memory_when_nobody_comes(surrogate, weighting, s
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_everything_is_a_no_op_on_an_empty_first_round(weighting):
-    bench = Bench("memory", weighting, 3)
+    bench = Bench("last_updates", weighting, 3)
     assert bench.round({})[0] == 0
     assert np.isfinite(bench.round({1: 2.0})[0])
 
@@ -147,7 +147,7 @@ HISTORY = st.lists(
 @given(HISTORY)
 @settings(deadline=None)
 def test_fedlaavg_is_mifa_over_all(history):
-    mifa, light, last = Bench("memory:own=replace", "memory_mean", 5), Bench("running_sum", "fedlaavg", 5), {}
+    mifa, light, last = Bench("last_updates:own=replace", "memory_mean", 5), Bench("running_sum", "fedlaavg", 5), {}
     for updates in history:
         differences = {k: v - last.get(k, 0.0) for k, v in updates.items()}
         last |= updates
@@ -160,12 +160,12 @@ def test_fedlaavg_is_mifa_over_all(history):
 @settings(deadline=None)
 def test_laws_between_the_memory_methods(history, everybody):
     benches = {
-        name: Bench(surrogate, name, 5)
-        for name, surrogate in {
-            "fedvarp": "memory",
-            "memory_mean": "memory:own=replace",
-            "fedstale:beta=1,p=plan,a=0,b=0": "memory",
-            "fedstale:beta=0,p=ledger": "memory",
+        name: Bench(memory, name, 5)
+        for name, memory in {
+            "fedvarp": "last_updates",
+            "memory_mean": "last_updates:own=replace",
+            "fedstale:beta=1,p=plan,a=0,b=0": "last_updates",
+            "fedstale:beta=0,p=ledger": "last_updates",
             "ipw:form=ht": "none",
         }.items()
     }
@@ -184,7 +184,10 @@ def test_laws_between_the_memory_methods(history, everybody):
 @settings(deadline=None)
 def test_fedstale_with_certain_participation_is_mifa(history):
     """beta = 1, p = 1: FedVARP's correction with m = N, that is, the mean of everybody's latest update."""
-    stale, mifa = Bench("memory", "fedstale:beta=1,p=plan,a=0,b=0", 5), Bench("memory:own=replace", "memory_mean", 5)
+    stale, mifa = (
+        Bench("last_updates", "fedstale:beta=1,p=plan,a=0,b=0", 5),
+        Bench("last_updates:own=replace", "memory_mean", 5),
+    )
     for updates in history:
         stale.ledger.online[:] = stale.ledger.rounds
         assert stale.round(updates)[0] == pytest.approx(mifa.round(updates)[0], abs=1e-9)
@@ -232,7 +235,7 @@ def test_fedawe_in_a_run_is_the_papers_algorithm():
     rounds = [[0, 1, 2], [0], [1, 3], [], [0, 2], [0, 1, 2, 3], [3], [0, 1]]
     schedule = [np.array(ids, dtype=np.int64) for ids in rounds]
     method = Coordinator(
-        4, scheduler=Fixed(schedule), weighting=WEIGHTINGS.build("fedawe"), surrogate=SURROGATES.build("echo"),
+        4, scheduler=Fixed(schedule), weighting=WEIGHTINGS.build("fedawe"), memory=MEMORIES.build("echo"),
         local=LOCALS.build("received"), min_reports=0,
     )  # fmt: skip
     engine = Intermittent(InProcess(task), Trace.from_matrix(np.ones((len(rounds), 4), bool)))
@@ -308,14 +311,12 @@ def test_fedfv_is_its_pseudo_code(seed, m, tau, t, alpha):
     ids = np.sort(rng.choice(8, m, replace=False))
     grads, losses = rng.normal(size=(m, 4)), rng.random(m)
     memory, stamp = {k: g for k, (g, _) in history.items()}, {k: s for k, (_, s) in history.items()}
-    bench = Bench(f"memory:max_age={tau}", f"fair_vector:alpha={alpha},tau={tau}", 8)
-    bench.memory = bench.surrogate.remember(
-        bench.memory, [ClientReport(k, -g) for k, g in memory.items()], np.zeros(len(memory))
-    )
+    bench = Bench(f"last_updates:max_age={tau}", f"fair_vector:alpha={alpha},tau={tau}", 8)
+    bench.memory = bench.rule.remember(bench.memory, [ClientReport(k, -g) for k, g in memory.items()])
     for k, s in stamp.items():
         bench.ledger.last_completed[k] = s
     bench.ledger.rounds = t
-    rows, _ = bench.surrogate.complete(bench.memory, t, fresh(-grads, ids, losses), np.zeros(4), bench.ledger)
+    rows, _ = bench.rule.complete(bench.memory, t, fresh(-grads, ids, losses), np.zeros(4), bench.ledger)
     weights, _ = bench.weighting.weigh(None, rows, bench.ledger)
 
     memory = {k: g.astype(np.float32).astype(float) for k, g in memory.items()}

@@ -439,12 +439,12 @@ def test_without_jinja_the_error_names_the_install(results, monkeypatch):
 
 @jinja
 def test_write_puts_the_page_into_a_file(results, page, tmp_path):
-    from fedparity.report import write
+    from fedparity.report import write_report
 
-    write(results, tmp_path / "report.html")
+    write_report(results, tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
     with pytest.raises(OutputError):
-        write(results, tmp_path / "missing" / "report.html")
+        write_report(results, tmp_path / "missing" / "report.html")
 
 
 # ---- the drawing tools

@@ -24,7 +24,7 @@ from fedparity import (
     run_side_by_side,
     stream,
 )
-from fedparity.core.protocols import Feedback, Learner
+from fedparity.core.protocols import Engine, Feedback, Learner
 from fedparity.core.types import RoundView
 from fedparity.tasks import Logistic, Quadratic
 
@@ -278,7 +278,7 @@ def test_a_hundred_thousand_clients(name):
         assert name in ("population", "with_quota", "parity_deployment") or len(cohort.clients) == 100
 
 
-class Diverged:
+class Diverged(Engine):
     """An engine whose model has no finite loss."""
 
     def available(self, round):

@@ -38,7 +38,7 @@ class Toy:
     counts: np.ndarray
     flags: np.ndarray
     recent: tuple
-    client_models: dict
+    kept: dict
     note: float
 
 
@@ -55,9 +55,9 @@ def step(toy, rng):
     toy.counts[rng.integers(0, 500, 5)] += 1
     toy.flags[rng.integers(0, 9)] ^= True
     toy.recent = (*toy.recent, rng.integers(0, 9, 3).astype(np.int32))[-4:]
-    toy.client_models[int(rng.integers(0, 20))] = toy.params + 1
-    if rng.random() < 0.2 and toy.client_models:
-        toy.client_models.pop(next(iter(toy.client_models)))
+    toy.kept[int(rng.integers(0, 20))] = toy.params + 1
+    if rng.random() < 0.2 and toy.kept:
+        toy.kept.pop(next(iter(toy.kept)))
     toy.round += 1
     return toy
 
@@ -167,7 +167,7 @@ def test_files_stay_few_and_none_is_left_unreferenced(tmp_path, monkeypatch):
             commit(store, step(toy, rng))
             found = [p.stem for p in (tmp_path / "arrays").iterdir()]
             most, sizes = max(most, len(found)), max(sizes, (tmp_path / "run.db").stat().st_size)
-        models = len(toy.client_models)
+        models = len(toy.kept)
         assert most <= 2 * (20 + 1)  # of the last two states: the model and at most one for each client
         store.sweep()
         rows = store.db.connection.execute("SELECT files FROM states ORDER BY round DESC LIMIT 2").fetchall()

@@ -19,6 +19,7 @@ from fedparity.report.export import export
 from fedparity.store import DamagedError, Disk, Store, checkpoints, erase, verify
 from fedparity.store.database import Database
 from fedparity.store.erase import redact
+from fitting import partners
 from stored_runs import THREE, contents, heads, run_into, sha256, spec_of, unclose, unpacked
 
 CLIENTS = 8
@@ -70,7 +71,7 @@ def client_of(folder):
 def test_nothing_of_the_client_is_left(folder):
     client = client_of(folder)
     before, files = states_of(folder), contents(folder)
-    held = [s.client_models[client] for (_, m), s in before.items() if m == "cup_authors"]
+    held = [s.kept[client] for (_, m), s in before.items() if m == "cup_authors"]
     assert len(held) == 1
     mine = [name for name, data in files.items() if name.startswith("arrays/") and held[0].tobytes() in data]
     assert len(mine) == 1
@@ -86,7 +87,7 @@ def test_nothing_of_the_client_is_left(folder):
             assert getattr(state.ledger, name)[client].tobytes() == getattr(fresh, name)[0].tobytes(), name
         for name in ("last_online", "last_selected", "last_completed"):
             assert getattr(state.ledger, name)[client] == -1
-        assert client not in state.client_models
+        assert client not in state.kept
         if method == "parity_surrogate":
             assert state.surrogate[client] == 0
             assert state.estimator.online[client] == 0
@@ -109,8 +110,8 @@ def test_what_others_have_stays(folder):
         assert after.round == old.round
         for name in ("online", "selected", "utility", "surrogate_utility", "loss"):
             assert getattr(after.ledger, name)[others].tobytes() == getattr(old.ledger, name)[others].tobytes()
-        assert {k: m.tobytes() for k, m in after.client_models.items()} == {
-            k: m.tobytes() for k, m in old.client_models.items() if k != client
+        assert {k: m.tobytes() for k, m in after.kept.items()} == {
+            k: m.tobytes() for k, m in old.kept.items() if k != client
         }
         if key[1] == "parity_surrogate":
             assert after.estimator.visits.tobytes() == old.estimator.visits.tobytes()
@@ -234,8 +235,8 @@ def test_no_run_and_a_damaged_run_are_refused(folder, tmp_path):
     + [("weighting", name) for name in WEIGHTINGS],
 )
 def test_every_component_forgets_and_goes_on(tmp_path, files_for_some, key, text):  # noqa: ARG001 - for what it does
-    entry = {"scheduler": "uniform", "mixing": "0.5"} | {key: text}
-    given = ", ".join(f"{k}={v}" if k == "mixing" else f'{k}="{v}"' for k, v in entry.items())
+    entry = {"scheduler": "uniform", "local": "mixed"} | partners(key, text)
+    given = ", ".join(f'{k}="{v}"' for k, v in entry.items())
     spec = spec_of(
         "rounds=14",
         f"population.clients={CLIENTS}",

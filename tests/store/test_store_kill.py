@@ -106,7 +106,7 @@ def digests(folder):
             state = store.load(seed, method, state_classes(store, method))
             chain = [c.chain for c in store.rounds(seed, method)]
             columns = [getattr(state.ledger, name) for name in state.ledger.__dataclass_fields__ if name != "rounds"]
-            models = [state.client_models[k].tobytes() for k in sorted(state.client_models)]
+            models = [state.kept[k].tobytes() for k in sorted(state.kept)]
             found[seed, method] = (
                 len(chain),
                 chain[-1],

@@ -1,13 +1,13 @@
-"""Vectors that a surrogate keeps: stored when they change, never copied, erased with their client, and resumed."""
+"""Vectors that a memory keeps: stored when they change, never copied, erased with their client, and resumed."""
 
 import numpy as np
 import pytest
 
-from fedparity import SCHEDULERS, SURROGATES, WEIGHTINGS, Coordinator, InProcess, Intermittent, Journal, Trace, run
+from fedparity import MEMORIES, SCHEDULERS, WEIGHTINGS, Coordinator, InProcess, Intermittent, Journal, Trace, run
 from fedparity.core.journal import to_json
 from fedparity.core.rows import mapping_of
 from fedparity.core.tree import classes_in
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
 from fedparity.store import Store, checkpoints
 from fedparity.store.erase import without
 from fedparity.tasks import Quadratic
@@ -15,12 +15,12 @@ from stored_runs import same
 
 CLIENTS, ROUNDS = 6, 14
 COMBOS = [
-    ("memory:own=replace", "memory_mean", "plain"),
-    ("memory:own=replace,ram=100", "memory_mean:over=seen", "plain"),
-    ("memory:wait=true,own=replace", "memory_mean", "plain"),
-    ("memory", "fedvarp", "plain"),
-    ("memory:ram=0", "fedstale", "plain"),
-    ("memory:max_age=3", "fair_vector:tau=3", "plain"),
+    ("last_updates:own=replace", "memory_mean", "plain"),
+    ("last_updates:own=replace,ram=100", "memory_mean:over=seen", "plain"),
+    ("last_updates:wait=true,own=replace", "memory_mean", "plain"),
+    ("last_updates", "fedvarp", "plain"),
+    ("last_updates:ram=0", "fedstale", "plain"),
+    ("last_updates:max_age=3", "fair_vector:tau=3", "plain"),
     ("decayed", "decayed_mean", "plain"),
     ("running_sum", "fedlaavg", "difference"),
     ("echo", "fedawe:clip=1", "received"),
@@ -30,9 +30,9 @@ COMBOS = [
 ]
 
 
-def method_of(surrogate, weighting, local):
+def method_of(memory, weighting, local):
     return Coordinator(
-        3, seed=1, scheduler=SCHEDULERS.build("uniform"), surrogate=SURROGATES.build(surrogate),
+        3, seed=1, scheduler=SCHEDULERS.build("uniform"), memory=MEMORIES.build(memory),
         weighting=WEIGHTINGS.build(weighting),
         local=LOCALS.build(local), min_reports=0,
     )  # fmt: skip
@@ -58,17 +58,17 @@ class Keeper:
         return state
 
 
-@pytest.mark.parametrize(("surrogate", "weighting", "local"), COMBOS)
+@pytest.mark.parametrize(("memory", "weighting", "local"), COMBOS)
 @pytest.mark.parametrize("stop", [1, 7])
-def test_resuming_equals_never_having_stopped(tmp_path, files_for_all, surrogate, weighting, local, stop):  # noqa: ARG001
-    method = method_of(surrogate, weighting, local)
+def test_resuming_equals_never_having_stopped(tmp_path, files_for_all, memory, weighting, local, stop):  # noqa: ARG001
+    method = method_of(memory, weighting, local)
     journal = Journal()
     whole = run(method, engine_of(), ROUNDS, params=np.zeros(4), num_clients=CLIENTS, observers=[journal])
     classes = classes_in(method.init(CLIENTS, np.zeros(4)))
     with Store.open(tmp_path) as store:
         Keeper(store).go_on(method, method.init(CLIENTS, np.zeros(4)), stop)
     with Store.open(tmp_path) as store:
-        fresh = method_of(surrogate, weighting, local)  # another process has another spill
+        fresh = method_of(memory, weighting, local)  # another process has another spill
         state = Keeper(store).go_on(fresh, store.load(0, "m", classes), ROUNDS)
         assert same(state, whole)
         lines = [c.line for c in store.rounds(0, "m")]
@@ -84,9 +84,9 @@ def test_vectors_of_clients_are_compared_without_a_copy(tmp_path, monkeypatch):
     with Store.open(tmp_path) as store:
         state = Keeper(store).go_on(method, method.init(CLIENTS, np.zeros(4)), 9)
         held = {p: a for p, a in store.checkpoints.last[0, "m"].arrays.items() if "/kept/" in p}
-        assert len(held) == len(state.surrogate.memory.kept) > 3
-        for client, vector in state.surrogate.memory.kept.items():
-            assert held[f"/surrogate/memory/kept/{client}"] is vector
+        assert len(held) == len(state.memory.last.kept) > 3
+        for client, vector in state.memory.last.kept.items():
+            assert held[f"/memory/last/kept/{client}"] is vector
         assert any(mapping_of(vector) is not None for vector in held.values())
         assert not np.shares_memory(store.checkpoints.last[0, "m"].arrays["/ledger/online"], state.ledger.online)
 
@@ -94,39 +94,35 @@ def test_vectors_of_clients_are_compared_without_a_copy(tmp_path, monkeypatch):
 def test_only_what_changed_is_written(tmp_path, monkeypatch):
     for name, value in (("LARGE", 16), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 100)):
         monkeypatch.setattr(checkpoints, name, value)
-    method, written = method_of("memory", "fedvarp", "plain"), []
+    method, written = method_of("last_updates", "fedvarp", "plain"), []
     with Store.open(tmp_path) as store:
         state = Keeper(store).go_on(method, method.init(CLIENTS, np.zeros(4)), 9)
         write = store.arrays.write
         monkeypatch.setattr(store.arrays, "write", lambda array: (written.append(id(array)), write(array))[1])
-        before = dict(state.surrogate.kept)
+        before = dict(state.memory.kept)
         state = Keeper(store).go_on(method, state, 10)
-    new = {id(v) for k, v in state.surrogate.kept.items() if v is not before.get(k)}
-    old = {id(v) for v in before.values()} & {id(v) for v in state.surrogate.kept.values()}
+    new = {id(v) for k, v in state.memory.kept.items() if v is not before.get(k)}
+    old = {id(v) for v in before.values()} & {id(v) for v in state.memory.kept.values()}
     assert new <= set(written)
     assert not old & set(written)
     assert 0 < len(new) <= 3
     assert old
 
 
-@pytest.mark.parametrize(("surrogate", "weighting", "local"), COMBOS)
-def test_a_client_is_erased_from_memory(surrogate, weighting, local):
-    method = method_of(surrogate, weighting, local)
+@pytest.mark.parametrize(("memory", "weighting", "local"), COMBOS)
+def test_a_client_is_erased_from_memory(memory, weighting, local):
+    method = method_of(memory, weighting, local)
     state = run(method, engine_of(), ROUNDS, params=np.zeros(4), num_clients=CLIENTS)
     client = CLIENTS - 1
     state = without(state, method.init(CLIENTS, np.zeros(4)), client)
-    assert client not in state.client_models
-    for memory in (
-        state.surrogate,
-        getattr(state.surrogate, "memory", None),
-        getattr(state.surrogate, "received", None),
-    ):
-        if hasattr(memory, "kept"):
-            assert client not in memory.kept
-            assert len(memory.kept) == (1 if surrogate == "running_sum" else CLIENTS - 1)
-        if hasattr(memory, "sizes"):
-            assert memory.sizes[client] == 0
-    waiting = getattr(state.surrogate, "waiting", None)
+    assert client not in state.kept
+    for part in (state.memory, getattr(state.memory, "last", None), getattr(state.memory, "received", None)):
+        if hasattr(part, "kept"):
+            assert client not in part.kept
+            assert len(part.kept) == (1 if memory == "running_sum" else CLIENTS - 1)
+        if hasattr(part, "sizes"):
+            assert part.sizes[client] == 0
+    waiting = getattr(state.memory, "waiting", None)
     assert waiting is None or client not in waiting
     more = np.ones((ROUNDS + 5, CLIENTS), bool)
     engine = Intermittent(InProcess(Quadratic.random(CLIENTS, seed=1)), Trace.from_matrix(more))

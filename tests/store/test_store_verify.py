@@ -33,7 +33,7 @@ def closed(tmp_path_factory):
         with open_store(folder, spec) as store:
             results = execute(spec, store=store)
             results.save(folder)
-            report.write(results, folder / "report.html")
+            report.write_report(results, folder / "report.html")
     return folder, outcome(results)
 
 

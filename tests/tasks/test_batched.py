@@ -10,7 +10,7 @@ from torch import nn
 from fedparity import Coordinator, InProcess, run, stream
 from fedparity.core.errors import ConfigError
 from fedparity.core.types import Job
-from fedparity.local.rules import Difference, Ditto, PhpFl, Prox
+from fedparity.local import Difference, Ditto, Mixed, PhpFl, Prox
 from fedparity.schedulers import Uniform
 from fedparity.tasks.batched import Batched
 from fedparity.tasks.samples import Samples
@@ -41,6 +41,11 @@ def conv(double=False, **training):
     return TorchTask(module, samples(), Training(**{"batch": 8} | training), double=double)
 
 
+def batched(task, **more):
+    """The same clients, trained together."""
+    return Batched(task.module, task.samples, task.training, double=task.double, **more)
+
+
 OPTIONS = {
     "sgd": {},
     "steps": {"steps": 7},
@@ -59,7 +64,7 @@ def test_ten_rounds_agree_to_1e_9_in_float64(model, options):
     first = task.init(stream(0, "init"))
     one, many = (
         run(Coordinator(3, scheduler=Uniform()), InProcess(t), 10, params=first, num_clients=4)
-        for t in (task, Batched(task))
+        for t in (task, batched(task))
     )
     assert np.abs(one.params - first).max() > 1e-3
     np.testing.assert_allclose(many.params, one.params, atol=1e-9)
@@ -67,21 +72,21 @@ def test_ten_rounds_agree_to_1e_9_in_float64(model, options):
 
 
 @pytest.mark.parametrize("model", [chain, conv], ids=["mlp", "conv"])
-@pytest.mark.parametrize("rule", [None, Prox(0.3), Ditto(0.7), Difference()], ids=str)
+@pytest.mark.parametrize("rule", [None, Prox(0.3), Ditto(0.7), Mixed(0.25), Difference()], ids=str)
 def test_one_round_agrees_to_1e_5_in_float32_under_every_rule(model, rule):
     task = model()
     first = task.init(stream(0, "init"))
     own = (first + 0.1).astype(np.float32) if rule else None
-    jobs = [Job(0, 0, k, first, first, local=rule, own=own, report_fields=WANTS) for k in range(4)]
-    for job, found in zip(jobs, Batched(task).train_many(jobs), strict=True):
+    jobs = [Job(0, 0, k, first, local=rule, kept=own, report_fields=WANTS) for k in range(4)]
+    for job, found in zip(jobs, batched(task).train_many(jobs), strict=True):
         expected = task.train(job)
         assert (found.client, found.num_samples) == (expected.client, expected.num_samples)
         np.testing.assert_allclose(found.delta, expected.delta, atol=1e-5)
         for name in ("loss_before", "loss_after", "accuracy_before", "loss_rms"):
             assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-5)
-        assert (found.own is None) == (expected.own is None)
-        if found.own is not None:
-            np.testing.assert_allclose(found.own, expected.own, atol=1e-5)
+        assert (found.kept is None) == (expected.kept is None)
+        if found.kept is not None:
+            np.testing.assert_allclose(found.kept, expected.kept, atol=1e-5)
 
 
 def test_bits_do_not_depend_on_workers_and_groups_follow_from_the_plan(monkeypatch):
@@ -89,10 +94,10 @@ def test_bits_do_not_depend_on_workers_and_groups_follow_from_the_plan(monkeypat
     task = chain()
     first = task.init(stream(0, "init"))
     states = [
-        run(Coordinator(4, scheduler=Uniform()), InProcess(Batched(task, workers=w)), 3, params=first, num_clients=4)
+        run(Coordinator(4, scheduler=Uniform()), InProcess(batched(task, workers=w)), 3, params=first, num_clients=4)
         for w in (1, 2)
     ]
-    assert Batched(task)._group == 2
+    assert batched(task)._group == 2
     assert states[0].params.tobytes() == states[1].params.tobytes()
 
 
@@ -102,25 +107,25 @@ def test_a_client_that_diverges_fails_alone():
     x[data.train[1]] = np.nan
     task = TorchTask(nn.Sequential(nn.Flatten(), mlp([48, 4])), replace(data, x_train=x), Training(batch=8))
     first = task.init(stream(0, "init"))
-    reports = Batched(task).train_many([Job(5, 0, k, first, first) for k in range(4)])
+    reports = batched(task).train_many([Job(5, 0, k, first) for k in range(4)])
     assert [r.failure for r in reports] == [
         None, "client 1, round 5: loss is not finite in epoch 1 batch 1", None, None,
     ]  # fmt: skip
-    alone = Batched(task).train(Job(5, 0, 2, first, first))
+    alone = batched(task).train(Job(5, 0, 2, first))
     np.testing.assert_allclose(alone.delta, reports[2].delta, atol=1e-7)
 
 
 def test_what_cannot_be_batched_is_refused_or_done_one_by_one():
     with pytest.raises(ConfigError, match="cannot train a model with buffers"):
-        Batched(TorchTask(nn.Sequential(nn.Flatten(), nn.BatchNorm1d(48), nn.Linear(48, 4)), samples()))
+        batched(TorchTask(nn.Sequential(nn.Flatten(), nn.BatchNorm1d(48), nn.Linear(48, 4)), samples()))
     frozen = nn.Sequential(nn.Flatten(), mlp([48, 6, 4]))
     frozen[1][0].weight.requires_grad = False
     with pytest.raises(ConfigError, match="trains whole models"):
-        Batched(TorchTask(frozen, samples()))
+        batched(TorchTask(frozen, samples()))
     task = chain()
     first = task.init(stream(0, "init"))
-    job = Job(0, 0, 1, first, first, local=PhpFl())
-    assert Batched(task).train(job).own.tobytes() == task.train(job).own.tobytes()
+    job = Job(0, 0, 1, first, local=PhpFl())
+    assert batched(task).train(job).kept.tobytes() == task.train(job).kept.tobytes()
 
 
 def test_which_models_are_chains():
@@ -136,9 +141,9 @@ def test_which_models_are_chains():
 def test_compiled_agrees():
     task = conv()
     first = task.init(stream(0, "init"))
-    jobs = [Job(0, 0, k, first, first, report_fields=WANTS) for k in range(4)]
+    jobs = [Job(0, 0, k, first, report_fields=WANTS) for k in range(4)]
     for plain, compiled in zip(
-        Batched(task).train_many(jobs), Batched(task, compiled=True).train_many(jobs), strict=True
+        batched(task).train_many(jobs), batched(task, compiled=True).train_many(jobs), strict=True
     ):
         np.testing.assert_allclose(compiled.delta, plain.delta, atol=1e-5)
     torch.compiler.reset()

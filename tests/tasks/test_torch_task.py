@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,8 +14,9 @@ from torch import nn
 
 from fedparity import Coordinator, InProcess, run, stream
 from fedparity.core.errors import ConfigError
-from fedparity.core.types import Job
-from fedparity.local.rules import Difference, Ditto, PhpFl, Prox, Received
+from fedparity.core.protocols import Local
+from fedparity.core.types import Descent, Job
+from fedparity.local import Difference, Ditto, Mixed, PhpFl, Prox, Received
 from fedparity.schedulers import Uniform
 from fedparity.tasks.flat import Flat, pieces, vector_of
 from fedparity.tasks.samples import Samples
@@ -35,10 +36,20 @@ TASK = digits_task(12)
 FIRST = TASK.init(stream(0, "init"))
 
 
-def trained(task=TASK, client=3, params=FIRST, start=None, key=0, **job):
-    return task.train(
-        Job(key, 0, client, params, params if start is None else start, **{"report_fields": EVERYTHING} | job)
-    )
+def trained(task=TASK, client=3, params=FIRST, key=0, **job):
+    return task.train(Job(key, 0, client, params, **{"report_fields": EVERYTHING} | job))
+
+
+@dataclass(frozen=True)
+class Anywhere(Local):
+    """A rule of somebody's own, which no task knows: it starts anywhere, and is pulled towards anything."""
+
+    start: np.ndarray
+    pull: float = 0.0
+    centre: np.ndarray | None = None
+
+    def descents(self, kept, params):
+        return (Descent(self.start, self.pull, self.centre),)
 
 
 def module_with(vector, hidden=32):
@@ -122,7 +133,7 @@ def test_a_report_tells_what_evaluate_tells():
 
 def test_the_update_is_relative_to_the_model_received():
     start = (FIRST + stream(0, "elsewhere").normal(scale=0.1, size=len(FIRST))).astype(np.float32)
-    report, there = trained(start=start), trained(params=start)
+    report, there = trained(local=Anywhere(start)), trained(params=start)
     np.testing.assert_allclose(FIRST + report.delta, start + there.delta, atol=1e-6)
     assert report.loss_before == trained().loss_before
     assert report.loss_after == there.loss_after
@@ -142,9 +153,9 @@ def test_threads_set_outside_do_not_change_the_bits():
     assert one.loss_after == two.loss_after
 
 
-@pytest.mark.parametrize("mixing", [1.0, 0.5])
-def test_one_and_four_workers_give_the_same_bits(mixing):
-    coordinator = Coordinator(cohort=8, scheduler=Uniform(), mixing=mixing)
+@pytest.mark.parametrize("a", [1.0, 0.5])
+def test_one_and_four_workers_give_the_same_bits(a):
+    coordinator = Coordinator(cohort=8, scheduler=Uniform(), local=Mixed(a))
     one, four = (
         run(coordinator, InProcess(digits_task(12), workers), 3, params=FIRST, num_clients=12) for workers in (1, 4)
     )
@@ -308,8 +319,11 @@ def test_rates_are_scaled_by_the_plan():
 def test_fedprox_pulls_towards_the_model_received():
     far = (FIRST + 1).astype(np.float32)
     task = digits_task(12, epochs=1, batch=10_000, rate=0.1)
-    plain, pulled = trained(task, start=far), trained(task, start=far, local=Prox(0.5))
+    plain, pulled = trained(task, local=Anywhere(far)), trained(task, local=Anywhere(far, 0.5))
     np.testing.assert_allclose(pulled.delta, plain.delta - 0.1 * 0.5 * 1, atol=1e-5)
+    home = trained(task, local=Anywhere(far, 0.5, far))
+    assert home.delta.tobytes() == plain.delta.tobytes()
+    assert Prox(0.5).descents(None, FIRST) == (Descent(FIRST, 0.5),)
     assert trained(local=Prox(0.0)).delta.tobytes() == trained().delta.tobytes()
 
 
@@ -318,28 +332,28 @@ def test_ditto_keeps_a_personal_model_and_the_shared_one_is_fedavg_s():
     assert report.delta.tobytes() == trained().delta.tobytes()
     own = (FIRST + 0.5).astype(np.float32)
     task = digits_task(12, epochs=1, batch=10_000, rate=0.1)
-    moved = trained(task, local=Ditto(2.0), own=own).own
+    moved = trained(task, local=Ditto(2.0), kept=own).kept
     gradient = -trained(task, params=own).delta / 0.1
     np.testing.assert_allclose(moved, own - 0.1 * (gradient + 2.0 * 0.5), atol=1e-5)
 
 
 def test_differences_add_up_to_the_update():
     last = stream(0, "last").normal(size=len(FIRST)).astype(np.float32)
-    report = trained(local=Difference(), own=last)
+    report = trained(local=Difference(), kept=last)
     np.testing.assert_allclose(report.delta + last, trained().delta, atol=1e-6)
-    assert report.own.tobytes() == trained().delta.tobytes()
+    assert report.kept.tobytes() == trained().delta.tobytes()
 
 
 def test_php_fl_sends_the_auxiliary_and_keeps_the_local_model():
     first = trained(local=PhpFl())
-    assert len(first.own) == 2 * len(FIRST) + 1
-    assert first.own[-1] == 1
-    again = trained(local=PhpFl(), own=first.own, key=1)
-    assert again.own[-1] == 2
-    local, importance, times = PhpFl(base=0.25, grow=0.0).take_over(first.own, FIRST)
+    assert len(first.kept) == 2 * len(FIRST) + 1
+    assert first.kept[-1] == 1
+    again = trained(local=PhpFl(), kept=first.kept, key=1)
+    assert again.kept[-1] == 2
+    local = PhpFl(base=0.25, grow=0.0).take_over(first.kept, FIRST)
+    importance = first.kept[len(FIRST) : -1]
     replaced = np.flatnonzero(local == FIRST)
     assert len(replaced) >= len(FIRST) // 4
-    assert times == 1
     assert importance[replaced].max() <= np.sort(importance)[len(FIRST) // 4 - 1] or (local == FIRST).all()
 
 
@@ -348,7 +362,7 @@ def test_the_client_s_own_rules_run_in_a_federation():
         coordinator = Coordinator(cohort=4, scheduler=Uniform(), local=rule)
         state = run(coordinator, InProcess(TASK), 3, params=FIRST, num_clients=12)
         assert np.isfinite(state.params).all()
-        assert len(state.client_models) == (0 if isinstance(rule, Prox) else (state.ledger.completed > 0).sum())
+        assert len(state.kept) == (0 if isinstance(rule, Prox) else (state.ledger.completed > 0).sum())
 
 
 def test_prototypes_are_class_means_of_what_the_last_layer_takes():

@@ -17,7 +17,8 @@ from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
 from fedparity.estimators import ESTIMATORS
 from fedparity.experiment import METHODS, Method
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
+from fedparity.memory import MEMORIES
 from fedparity.metrics import MEASURES
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
@@ -42,6 +43,7 @@ COMPONENTS: dict[str, Registry[Any]] = {
     "utilities": UTILITIES,
     "weightings": WEIGHTINGS,
     "surrogates": SURROGATES,
+    "memories": MEMORIES,
     "partitions": PARTITIONS,
     "locals": LOCALS,
     "servers": SERVERS,
@@ -49,7 +51,7 @@ COMPONENTS: dict[str, Registry[Any]] = {
     "models": MODELS,
     "extractors": EXTRACTORS,
 }
-TABLE_OF = {"availability": "availability", "utility": "utilities", "features": "extractors"}
+TABLE_OF = {"availability": "availability", "utility": "utilities", "memory": "memories", "features": "extractors"}
 """Keys of a spec or a method whose table is not called by their plural."""
 
 

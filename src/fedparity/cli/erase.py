@@ -26,5 +26,5 @@ def erase_command(
     with Store.open(run, create=False) as store:
         left = Run.stored(store)
         left.save(run)
-        report.write(left, run / REPORT)
+        report.write_report(left, run / REPORT)
     say(f"Erased client {client} from {lines} rounds of {run}")

@@ -28,7 +28,7 @@ def report_command(run: RunFolder, *, as_json: AsJson = False) -> None:
         if (run / "spec.toml").exists():  # the spec as its author wrote it: the store keeps it filled in
             text = store.disk.read("spec.toml").decode()
             found = replace(found, spec=parse(text, str(run / "spec.toml")))
-        report.write(found, run / REPORT, text)
+        report.write_report(found, run / REPORT, text)
     if as_json:
         print_json({"run": str(run), "report": str(run / REPORT)})
     else:

@@ -127,7 +127,7 @@ def carried_out(
             results = execute(spec, store=store, trace=trace, callbacks=told)
         with _kept(rounds):
             results.save(out, text)
-            report.write(results, out / "report.html", text)
+            report.write_report(results, out / "report.html", text)
         for notice in store.notices:
             say(f"fedparity: {notice}", stderr=True)
         yield results, store

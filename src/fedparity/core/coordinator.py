@@ -1,7 +1,7 @@
 """One fair round: whom to ask, and what to make of the answers. It does no input or output of its own.
 
     plan(state, available)        -> RoundPlan, State      estimator -> scheduler
-    absorb(state, plan, reports)  -> RoundRecord, State    gate -> weighting -> step -> utility -> surrogate -> ledger
+    absorb(state, plan, reports)  -> RoundRecord, State    gate -> memory -> weighting -> step -> utility -> surrogate
 
 A state is handed over: whoever passes one in goes on with the one returned (`State.copy()` keeps one). Reports may come
 in any order, twice, or not at all; sums run in client order, so the result is the same to the bit.
@@ -21,15 +21,18 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks, tree
 from fedparity.core.errors import ConfigError, RoundError
+from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
 from fedparity.core.ledger import Ledger, read_only
 from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import (
+    Component,
     Estimator,
     Evaluate,
     Feedback,
     Learner,
     Local,
+    Memory,
     Scheduler,
     Server,
     Surrogate,
@@ -61,7 +64,8 @@ from fedparity.core.types import (
     slots_per_round,
 )
 from fedparity.estimators import ESTIMATORS, Forecast, RunningMean
-from fedparity.local.rules import LOCALS, Plain
+from fedparity.local import LOCALS, Plain
+from fedparity.memory import MEMORIES, NoMemory
 from fedparity.schedulers import SCHEDULERS, Parity
 from fedparity.servers import SERVERS, Sgd
 from fedparity.servers.rate_schedules import RATE_SCHEDULES, Constant, RateSchedule
@@ -77,6 +81,7 @@ COMPONENTS: dict[str, Registry[Any]] = {
     "weighting": WEIGHTINGS,
     "utility": UTILITIES,
     "surrogate": SURROGATES,
+    "memory": MEMORIES,
     "server": SERVERS,
     "local": LOCALS,
     "local_rate": RATE_SCHEDULES,
@@ -101,8 +106,9 @@ class State:
     weighting: Any = field(metadata=PER_CLIENT)
     utility: Any = field(metadata=PER_CLIENT)
     surrogate: Any = field(metadata=PER_CLIENT)
-    client_models: dict[int, Vector] = field(metadata=PER_CLIENT)
-    """What each client keeps of its own: its last model when models are mixed, or what the local rule keeps."""
+    memory: Any = field(metadata=PER_CLIENT)
+    kept: dict[int, Vector] = field(metadata=PER_CLIENT)
+    """What each client keeps from round to round, as the local rule says."""
     server: Any = None
 
     def copy(self) -> State:
@@ -140,14 +146,15 @@ class Coordinator:
     weighting: Weighting[Any] | Text = field(default_factory=Mean)
     utility: Utility[Any] | Text = field(default_factory=LossDrop)
     surrogate: Surrogate[Any] | Text = field(default_factory=NoSurrogate)
+    """What is credited to the absent."""
+    memory: Memory[Any] | Text = field(default_factory=NoMemory)
+    """What earlier updates of the absent add to the step."""
     server: Server[Any] | Text = field(default_factory=Sgd)
     """How the model moves along weights @ updates."""
     local: Local | Text = field(default_factory=Plain)
     """How clients train, and what they keep."""
     local_rate: RateSchedule | Text = field(default_factory=Constant)
     """What clients' learning rates are multiplied by, round by round."""
-    mixing: float = 1.0
-    """Algorithm 2's a: a client starts from (1 - a) times its own last model plus a times the global one."""
     gate: Gate = field(default_factory=Gate)
     """What a report must satisfy to be used."""
     run: str = ""
@@ -157,7 +164,7 @@ class Coordinator:
     min_reports: int = 1
     """With fewer usable reports the round is abandoned: the model stays and nobody is credited."""
     client_ram: int = GIGABYTE
-    """Bytes of what clients keep of their own that are held in memory; the rest lies in temporary files."""
+    """Bytes of what clients keep that are held in memory; the rest lies in temporary files."""
     labels: NDArray[np.int64] | None = None
     """Clients x labels: samples of each label that every client has said it holds, for rules that cover labels."""
     spill: SpillFile = field(default_factory=SpillFile, init=False, repr=False, compare=False)
@@ -170,13 +177,8 @@ class Coordinator:
             object.__setattr__(self, "labels", np.asarray(self.labels))
         checks.at_least("cohort", self.cohort, 1)
         checks.at_least("seed", self.seed, 0)
-        checks.between("mixing", self.mixing, 0, 1)
         checks.at_least("client_ram", self.client_ram, 0)
-        if self.mixing < 1 and self.local.keeps:
-            raise ConfigError(
-                f"mixing={self.mixing} but the local rule {type(self.local).__name__} keeps something of its own;"
-                " leave mixing at 1"
-            )
+        check_fit({"weighting": self.weighting, "memory": self.memory, "local": self.local})
         checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
         if self.min_reports > self.asked:
@@ -192,13 +194,15 @@ class Coordinator:
         """The estimator in use."""
         if self.estimator is not None:
             return self.estimator
-        return Forecast() if getattr(self.scheduler, "forecasts", False) else RunningMean()
+        return Forecast() if self.scheduler.forecasts else RunningMean()
 
     @property
     def report_fields(self) -> frozenset[ReportField]:
         """What the rules in use need to know from a client beside its update."""
-        parts = (self.scheduler, self.weighting, self.utility, self.surrogate)
-        return frozenset(want for part in parts for want in getattr(part, "report_fields", ()))
+        parts: tuple[Component, ...] = (
+            self.scheduler, self.weighting, self.utility, self.surrogate, self.memory, self.local,
+        )  # fmt: skip
+        return frozenset(field for part in parts for field in part.report_fields)
 
     @property
     def asked(self) -> int:
@@ -225,7 +229,7 @@ class Coordinator:
         if model.dtype not in (np.float32, np.float64):
             model = model.astype(np.float64)
         estimator = self.estimator_in_use.init(num_clients)
-        if watched is not None and not getattr(self.estimator_in_use, "hindsight", False):
+        if watched is not None and not self.estimator_in_use.hindsight:
             for t in range(watched.num_rounds):
                 estimator = self.estimator_in_use.observe(estimator, watched.online(t))
         return State(
@@ -237,7 +241,8 @@ class Coordinator:
             weighting=self.weighting.init(num_clients),
             utility=self.utility.init(num_clients),
             surrogate=self.surrogate.init(num_clients),
-            client_models={},
+            memory=self.memory.init(num_clients),
+            kept={},
             server=self.server.init(len(model)),
         )
 
@@ -274,26 +279,19 @@ class Coordinator:
         rng = stream(self.seed, "select", state.round)
         cohort, state.scheduler = select(self.scheduler, state.scheduler, view, rng)
         asked = cohort.clients.tolist()
-        own = {client: state.client_models[client] for client in asked if client in state.client_models}
         plan = RoundPlan(
             round=state.round,
             seed=self.seed,
             available=available,
             cohort=cohort,
             params=state.params,
-            starts={client: self._start(kept, state.params) for client, kept in own.items()},
             run=self.run,
             local=self.local,
-            own=own if self.local.keeps else {},
+            kept={client: state.kept[client] for client in asked if client in state.kept},
             rate=self.local_rate.scale(state.round),
             report_fields=self.report_fields,
         )
         return plan, state
-
-    def _start(self, own: Vector, params: Vector) -> Vector:
-        if self.local.keeps:
-            return self.local.start(own, params)
-        return ((1 - self.mixing) * own + self.mixing * params).astype(params.dtype, copy=False)
 
     def absorb(
         self,
@@ -324,6 +322,7 @@ class Coordinator:
             stand_in = replace(stand_in, bias_bound=np.nan)
         if used:
             state.surrogate = self.surrogate.remember(state.surrogate, used, utility)
+            state.memory = self.memory.remember(state.memory, used)
         record = RoundRecord(
             round=plan.round,
             available=plan.available,
@@ -350,25 +349,20 @@ class Coordinator:
         return record, state
 
     def _step(self, state: State, plan: RoundPlan, used: list[ClientReport]) -> tuple[Rows, FloatArray]:
-        rows, state.surrogate = self.surrogate.complete(
-            state.surrogate, plan.round, _rows(plan, used), plan.params, state.ledger
+        rows, state.memory = self.memory.complete(
+            state.memory, plan.round, _rows(plan, used), plan.params, state.ledger
         )
         weights, state.weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
         if len(rows.clients):
             update = combine(weights, rows.deltas, len(state.params))
             state.params, state.server = self.server.step(state.server, state.params, update, plan.round)
         for report in used:
-            kept = self._keep(plan, report, state.params)
+            kept = self.local.keep(plan.params, report, state.params)
             if kept is not None:
-                state.client_models[report.client] = kept
-        if state.client_models:
-            self.spill.settle(state.client_models, self.client_ram)
+                state.kept[report.client] = kept
+        if state.kept:
+            self.spill.settle(state.kept, self.client_ram)
         return rows, weights
-
-    def _keep(self, plan: RoundPlan, report: ClientReport, result: Vector) -> Vector | None:
-        if self.local.keeps:
-            return self.local.keep(plan.params, report, result)
-        return plan.params + report.delta if self.mixing < 1 and report.delta is not None else None
 
     def _credit(
         self, state: State, completed: Ids, used: list[ClientReport], evaluate: Evaluate | None
@@ -386,15 +380,13 @@ class Coordinator:
         stand_in, state.surrogate = self.surrogate.stand_in(
             state.surrogate, plan.round, plan.available, state.ledger, score
         )
-        return stand_in
+        eta_sum, bound = self.memory.bias(state.memory)
+        return replace(stand_in, eta_sum=stand_in.eta_sum + eta_sum, bias_bound=stand_in.bias_bound + bound)
 
     def _score(self, state: State, clients: Ids, evaluate: Evaluate) -> Evals:
         """The new model on the data of clients that are not here, and what they would be credited with for it."""
         evals = evaluate(state.params, clients)
-        would_credit = getattr(self.utility, "would_credit", None)
-        if would_credit is None:
-            return evals
-        return replace(evals, credit=would_credit(state.utility, clients, state.ledger, evals))
+        return replace(evals, credit=self.utility.would_credit(state.utility, clients, state.ledger, evals))
 
 
 def _sort_out(

@@ -77,7 +77,6 @@ def run_side_by_side(
     for name, coordinator in methods.items():
         if name not in now:
             now[name] = coordinator.init(num_clients or known or 0, params)
-    validate: Callable[[Vector], float] | None = getattr(engine, "validate", None)
     for t in range(min(state.round for state in now.values()), rounds):
         available = engine.available(t)
         for name, coordinator in methods.items():
@@ -85,7 +84,8 @@ def run_side_by_side(
                 continue
             losses = partial(_losses, engine, stream(coordinator.seed, "probe", t))
             plan, state = coordinator.plan(now[name], available, rounds - 1 - t, losses)
-            record, state = coordinator.absorb(state, plan, engine.train(plan), engine.evaluate, validate)
+            reports = list(engine.train(plan))
+            record, state = coordinator.absorb(state, plan, reports, engine.evaluate, engine.validate)
             now[name] = state
             for observer in observers:
                 observer.on_round(name, record, state.ledger, state.params)
@@ -103,7 +103,6 @@ def clients_of(engine: Engine) -> int | None:
 
 def _losses(engine: Engine, rng: np.random.Generator, params: Vector, clients: Ids, samples: int) -> FloatArray:
     """Losses of a model on clients' data, for schedulers that choose by them."""
-    probe: Callable[[Vector, Ids, int, np.random.Generator], FloatArray] | None = getattr(engine, "probe", None)
-    if samples and probe is not None:
-        return probe(params, clients, samples, rng)
+    if samples:
+        return engine.probe(params, clients, samples, rng)
     return engine.evaluate(params, clients, "loss").loss

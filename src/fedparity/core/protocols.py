@@ -1,26 +1,31 @@
-"""The verbs: five small questions a method answers, and one seam to the outside world.
+"""The verbs: the small questions that a method answers, and one seam to the outside world.
 
+A component inherits from its protocol, which has a default for everything that most components do not need.
 Hyper-parameters live in frozen dataclasses; memory is a returned state. A state is a tree of arrays, numbers, strings,
 tuples and dataclasses, handed from call to call: whoever passes one in gives it up and goes on with the one returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     ClientReport,
     Cohort,
+    Descent,
     Evals,
     FloatArray,
     Ids,
     Job,
+    JointLoss,
+    ReportField,
     RoundPlan,
     RoundRecord,
     RoundView,
@@ -36,6 +41,22 @@ Measure: TypeAlias = Literal["both", "loss", "accuracy"]
 """What an evaluation is for: what nobody asks for is not computed, and comes back as NaN."""
 
 
+class Component(Protocol):
+    """What every component of a method may say of itself."""
+
+    __slots__ = ()
+
+    @property
+    def report_fields(self) -> tuple[ReportField, ...]:
+        """What it needs to know from a client beside its update; each costs a pass over the client's data."""
+        return ()
+
+    @property
+    def goes_with(self) -> Mapping[str, str]:
+        """What it works on: of other choices of a `Coordinator`, the one it needs, `NAME[:key=value,...]`."""
+        return {}
+
+
 class Availability(Protocol):
     """Who is there: a model that draws a trace."""
 
@@ -46,6 +67,13 @@ class Availability(Protocol):
 
 class Estimator(Protocol[S]):
     """How available each client is, from what the server saw."""
+
+    __slots__ = ()
+
+    @property
+    def hindsight(self) -> bool:
+        """Whether it knows the trace, and learns nothing from what was seen before it."""
+        return False
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
@@ -64,8 +92,21 @@ class Estimator(Protocol[S]):
         ...
 
 
-class Scheduler(Protocol[S]):
+@runtime_checkable
+class Scheduler(Component, Protocol[S]):
     """Who is asked."""
+
+    __slots__ = ()
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """What it needs of a run: `labels`, `losses` or `validation`."""
+        return ()
+
+    @property
+    def forecasts(self) -> bool:
+        """Whether it looks ahead, and so wants the forecast as its estimator."""
+        return False
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
@@ -100,21 +141,36 @@ class Learner(Protocol[S]):
         ...
 
 
-class Local(Protocol):
-    """How a client trains, and what it keeps from round to round (`fedparity.local.rules`)."""
+class Local(Component, Protocol):
+    """How a client trains, and what it keeps from round to round; inherited from, all defaults are plain training."""
+
+    __slots__ = ()
 
     @property
-    def keeps(self) -> bool:
-        """Whether clients keep something of their own."""
-        ...
+    def joint(self) -> JointLoss | None:
+        """One loss that all descents learn from together, for tasks that can (PyTorch); None: each the task's own."""
+        return None
 
-    def start(self, own: Vector | None, params: Vector) -> Vector:
-        """Where training starts, given what the client kept and the model it received."""
-        ...
+    def descents(self, kept: Vector | None, params: Vector) -> tuple[Descent, ...]:
+        """The trainings of a round, given what the client kept and the model it received; the first is the update's."""
+        return (Descent(params),)
+
+    def outcome(
+        self, kept: Vector | None, delta: Vector, beside: Sequence[tuple[Vector, Vector]]
+    ) -> tuple[Vector, Vector | None]:
+        """The update that is sent and what the client wants kept.
+
+        `delta` is what the first descent made, `beside` is where each further one started and ended.
+        """
+        return delta, None
 
     def keep(self, params: Vector, report: ClientReport, result: Vector) -> Vector | None:
         """What a participant keeps: it received `params`, and the round ended with the model `result`."""
-        ...
+        return None
+
+    def personal(self, kept: Vector, size: int) -> Vector | None:
+        """The client's own model of `size` numbers in what it kept, if there is one."""
+        return kept[:size]
 
 
 class Server(Protocol[S]):
@@ -129,29 +185,29 @@ class Server(Protocol[S]):
         ...
 
 
-class Weighting(Protocol[S]):
+class Weighting(Component, Protocol[S]):
     """How much each row counts in the step."""
+
+    __slots__ = ()
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
         ...
 
     def weigh(self, state: S, rows: Rows, ledger: Ledger) -> tuple[FloatArray, S]:
-        """One weight a row."""
+        """One weight per row."""
         ...
 
 
-class Utility(Protocol[S]):
-    """What taking part was worth to a client.
+class Utility(Component, Protocol[S]):
+    """What taking part was worth to a client."""
 
-    A rule that can tell from the model alone may also have `would_credit(state, clients, ledger, evals)`: what clients
-    that are not here would be credited with under the model as it is now, unknown as NaN.
-    """
+    __slots__ = ()
 
     @property
     def needs_evaluation(self) -> bool:
         """Whether `credit` needs the new model's loss or accuracy on the participants' data."""
-        ...
+        return False
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
@@ -163,9 +219,15 @@ class Utility(Protocol[S]):
         """Credited utility and last known loss of each report, in its order."""
         ...
 
+    def would_credit(self, state: S, clients: Ids, ledger: Ledger, evals: Evals) -> FloatArray | None:
+        """What clients that are not here would be credited with under the model as it is; None if that is unknown."""
+        return None
 
-class Surrogate(Protocol[S]):
-    """Who stands in for those that are not there."""
+
+class Surrogate(Component, Protocol[S]):
+    """Utility credited to those that are not there; it never touches the model."""
+
+    __slots__ = ()
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
@@ -174,20 +236,59 @@ class Surrogate(Protocol[S]):
     def stand_in(
         self, state: S, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
     ) -> tuple[SurrogateCredit, S]:
-        """What is added this round for clients that are offline; `evaluate` scores the new model."""
-        ...
-
-    def complete(self, state: S, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, S]:
-        """The rows of this round with those that stand in for earlier ones added; most rules add none."""
-        ...
+        """What is credited this round to clients that are offline; `evaluate` scores the new model."""
+        return SurrogateCredit(), state
 
     def remember(self, state: S, reports: Sequence[ClientReport], utility: FloatArray) -> S:
         """Keep what is needed to stand in for this round's participants later."""
+        return state
+
+
+class Memory(Component, Protocol[S]):
+    """Rows for those that are not there: what earlier updates add to the model's step."""
+
+    __slots__ = ()
+
+    def init(self, num_clients: int) -> S:
+        """The state before the first round."""
         ...
 
+    def complete(self, state: S, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, S]:
+        """The rows of this round with those of earlier ones added."""
+        return rows, state
 
-class Task(Protocol):
+    def bias(self, state: S) -> tuple[float, float]:
+        """The sum of eta over the rows added in this round, and Lemma 3's bound on what they bias the step by."""
+        return 0.0, 0.0
+
+    def remember(self, state: S, reports: Sequence[ClientReport]) -> S:
+        """Keep what is needed of this round's participants."""
+        return state
+
+
+class Scorer(Protocol):
+    """How well a model does: what tasks and engines must say, and what some of them can say."""
+
+    __slots__ = ()
+
+    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
+        """Loss and accuracy of `params` on each client's own data."""
+        ...
+
+    def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
+        """Mean loss on so many random samples of each client; on all of them if a task cannot choose."""
+        return self.evaluate(params, clients, "loss").loss
+
+    @property
+    def validate(self) -> Callable[[Vector], float] | None:
+        """Loss of a model on data that the server holds itself; None: it holds none."""
+        return None
+
+
+class Task(Scorer, Protocol):
     """What a client does with a model."""
+
+    __slots__ = ()
 
     @property
     def num_clients(self) -> int:
@@ -199,12 +300,24 @@ class Task(Protocol):
         ...
 
     def train(self, job: Job) -> ClientReport:
-        """Local training from `job.start`; `delta` and `loss_before` are relative to `job.params`, the one received."""
+        """Local training by `job.descents()`; the report's `delta` and `loss_before` are relative to `job.params`."""
         ...
 
-    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
-        """Loss and accuracy of `params` on each client's own data."""
-        ...
+    def accuracy(self, params: Vector) -> float | None:
+        """Accuracy on shared test data; None: there is none."""
+        return None
+
+    def kept_accuracy(self, client: int, model: Vector) -> float | None:
+        """Accuracy of a client's own model on its own test data; None: the task cannot tell."""
+        return None
+
+    def label_counts(self) -> NDArray[np.int64] | None:
+        """Clients x labels: training samples; None: there are no labels."""
+        return None
+
+    def local_steps(self) -> FloatArray | None:
+        """Gradient steps that one participation of each client takes; None: not known."""
+        return None
 
 
 @runtime_checkable
@@ -216,12 +329,10 @@ class TrainsMany(Protocol):
         ...
 
 
-class Engine(Protocol):
-    """How a plan is carried out: in this process, over a network, or by a test double.
+class Engine(Scorer, Protocol):
+    """How a plan is carried out: in this process, over a network, or by a test double."""
 
-    An engine, and likewise a task, may also have `validate(params)`, the loss on data that the server holds itself, and
-    `probe(params, clients, samples, rng)`, losses on a few random samples of each client; None if it cannot.
-    """
+    __slots__ = ()
 
     def available(self, round: int) -> Ids:
         """Who is online at the start of `round`."""
@@ -229,10 +340,6 @@ class Engine(Protocol):
 
     def train(self, plan: RoundPlan) -> Iterable[ClientReport]:
         """Ask `plan.cohort`; reports may come in any order, and may be missing."""
-        ...
-
-    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
-        """Loss and accuracy of `params` on the data of `clients`."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,14 +84,13 @@ class RoundPlan:
     available: Ids
     cohort: Cohort
     params: Vector
-    starts: Mapping[int, Vector] = field(default_factory=dict)
-    """Clients that start training from another model than `params`; their updates are still relative to `params`."""
+    """The model that is sent out: updates are relative to it, wherever training starts."""
     run: str = ""
     """Which run this is: part of the nonces that remote clients echo."""
     local: Local | None = None
     """How clients train; None: plainly."""
-    own: Mapping[int, Vector] = field(default_factory=dict)
-    """What each asked client kept of its own, for rules that keep something."""
+    kept: Mapping[int, Vector] = field(default_factory=dict)
+    """What each asked client kept from its last round, for rules that keep something."""
     rate: float = 1.0
     """What the task's learning rate is multiplied by in this round."""
     report_fields: frozenset[ReportField] = frozenset({"loss_before", "loss_after", "accuracy_before"})
@@ -99,28 +98,63 @@ class RoundPlan:
 
     def job(self, client: int) -> Job:
         """What one of the asked clients is to do."""
-        start = self.starts.get(client, self.params)
-        own = self.own.get(client)
-        return Job(self.round, self.seed, client, self.params, start, self.local, own, self.rate, self.report_fields)
+        kept = self.kept.get(client)
+        return Job(self.round, self.seed, client, self.params, self.local, kept, self.rate, self.report_fields)
+
+
+JointLoss: TypeAlias = Callable[[Sequence[Any], Any], Any]
+"""joint(logits of each model, labels): one loss that several models learn from together."""
+
+
+class Descent(NamedTuple):
+    """One local training: where it starts, and what it is pulled towards."""
+
+    start: Vector
+    pull: float = 0.0
+    """pull/2 |w - centre|^2 is added to the loss."""
+    centre: Vector | None = None
+    """None: the model received."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one client is to do: train from `start` and say how far it came from `params`, the model it received."""
+    """What one client is to do: train as its rule says, and say how far it came from `params`, the model it received.
+
+    A task trains `descents()` in their order, with the random numbers of one `rng()`, or all at once if there is a
+    `joint` loss, and answers with `report`.
+    """
 
     round: int
     seed: int
     client: int
     params: Vector
-    start: Vector
     local: Local | None = None
-    own: Vector | None = None
+    kept: Vector | None = None
     rate: float = 1.0
     report_fields: frozenset[ReportField] = frozenset({"loss_before", "loss_after", "accuracy_before"})
 
     def rng(self) -> np.random.Generator:
         """The random numbers of this client in this round: the same whoever else trains, in whatever order."""
         return stream(self.seed, "train", self.round, self.client)
+
+    def descents(self) -> Sequence[Descent]:
+        """The trainings of this round: the first makes the update, the others what lies beside it."""
+        return (Descent(self.params),) if self.local is None else self.local.descents(self.kept, self.params)
+
+    @property
+    def joint(self) -> JointLoss | None:
+        """The loss that all descents share; None: each has the task's own."""
+        return None if self.local is None else self.local.joint
+
+    def report(self, delta: Vector, beside: Sequence[tuple[Vector, Vector]], **told: Any) -> ClientReport:
+        """What the client sends.
+
+        `delta` is where the first descent ended less `params`, `beside` is where each other one started and ended.
+        """
+        kept = None
+        if self.local is not None:
+            delta, kept = self.local.outcome(self.kept, delta, beside)
+        return ClientReport(self.client, delta, kept=kept, **told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +186,7 @@ class ClientReport:
     """Root mean square over the client's samples of their losses under the model it received."""
     duration: float = float("nan")
     """How long the client says it took, in seconds: an input to schedulers that ask for it, unlike `seconds`."""
-    own: Vector | None = None
+    kept: Vector | None = None
     """What a simulated client wants kept for its next round."""
     prototypes: Prototypes | None = None
 

@@ -11,13 +11,13 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.loop import Stopped
-from fedparity.core.protocols import Measure, Task, TrainsMany
+from fedparity.core.protocols import Engine, Measure, Task, TrainsMany
 from fedparity.core.reprs import one_line
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, RoundPlan, Vector
 
 
 @dataclass(frozen=True, slots=True)
-class InProcess:
+class InProcess(Engine):
     """Everybody is always there; `workers` threads give the same bits as one."""
 
     task: Task
@@ -65,9 +65,8 @@ class InProcess:
     @property
     def validate(self) -> Callable[[Vector], float] | None:
         """Scores a model on the server's own data, if the task has any."""
-        return getattr(self.task, "validate", None)
+        return self.task.validate
 
-    @property
-    def probe(self) -> Callable[[Vector, Ids, int, np.random.Generator], FloatArray] | None:
-        """Scores a model on a few samples of each client, if the task can."""
-        return getattr(self.task, "probe", None)
+    def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
+        """As the task does."""
+        return self.task.probe(params, clients, samples, rng)

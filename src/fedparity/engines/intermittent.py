@@ -17,7 +17,7 @@ LEFT = "left before the round's end"
 
 
 @dataclass(frozen=True, slots=True)
-class Intermittent:
+class Intermittent(Engine):
     """`engine`, seen through `trace`: only who is online can be asked, only who stays can report."""
 
     engine: Engine
@@ -54,9 +54,8 @@ class Intermittent:
     @property
     def validate(self) -> Callable[[Vector], float] | None:
         """As the engine does."""
-        return getattr(self.engine, "validate", None)
+        return self.engine.validate
 
-    @property
-    def probe(self) -> Callable[[Vector, Ids, int, np.random.Generator], FloatArray] | None:
+    def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
         """As the engine does."""
-        return getattr(self.engine, "probe", None)
+        return self.engine.probe(params, clients, samples, rng)

@@ -12,13 +12,13 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
-from fedparity.core.protocols import Measure
+from fedparity.core.protocols import Engine, Measure
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, RoundPlan, Vector
 
 
 @dataclass(frozen=True, slots=True)
-class NoTraining:
+class NoTraining(Engine):
     """A register of `num_clients` clients that answer when called."""
 
     num_clients: int

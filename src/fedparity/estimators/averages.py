@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedparity.core.checks import at_least, between, not_negative, positive
 from fedparity.core.marks import CLIENT_NUMBERS, PER_CLIENT
+from fedparity.core.protocols import Estimator
 from fedparity.core.types import FloatArray, Ids
 
 FLOOR = 1e-9
@@ -44,7 +45,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningMean:
+class RunningMean(Estimator[Counts]):
     """The share of rounds online, with a Beta(a, b) prior; a = b = 0 is the paper's Algorithm 1."""
 
     a: float = 1.0
@@ -83,7 +84,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingWindow:
+class SlidingWindow(Estimator[Window]):
     """The share of the last `window` rounds online, with a Beta(a, b) prior."""
 
     window: int = 50
@@ -131,8 +132,8 @@ class Fading:
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
-    """A share of rounds online in which old rounds fade by a factor 1 - rate per round."""
+class Exponential(Estimator[Fading]):
+    """A share of rounds online in which old rounds fade by a factor 1 - rate a round."""
 
     rate: float = 0.05
     """Weight of the newest round; higher follows changes faster and forgets faster."""
@@ -169,7 +170,7 @@ class Exponential:
 
 
 @dataclass(frozen=True, slots=True)
-class BetaPosterior:
+class BetaPosterior(Estimator[Counts]):
     """A quantile of the posterior of the rate under a Beta(a, b) prior: low ones are cautious."""
 
     a: float = 1.0

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fedparity.core.checks import at_least, between, positive
 from fedparity.core.marks import PER_CLIENT
+from fedparity.core.protocols import Estimator
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, Ids
 
@@ -55,8 +56,8 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
-    """Shrunk rate x day rhythm x last state, learned online in 24 bytes per client."""
+class Forecast(Estimator[Memory]):
+    """Shrunk rate x day rhythm x last state, learned online in 24 bytes a client."""
 
     period: int = 48
     """Length of a day, in rounds: 48 rounds of half an hour."""
@@ -179,7 +180,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Oracle:
+class Oracle(Estimator[Left]):
     """Knows the trace: the rounds in which each client will really be online."""
 
     hindsight: ClassVar[bool] = True

@@ -22,8 +22,8 @@ class Method:
     summary: str
     scheduler: str
     weighting: str = "mean"
+    memory: str = "none"
     surrogate: str = "none"
-    mixing: float = 1.0
     local: str = "plain"
     server: str = "sgd"
     estimator: str | None = None
@@ -63,7 +63,7 @@ _PAPER = {
     "cup_authors": Method(
         "The authors' public code: top-K of 1/availability x rounds since selected, models mixed by half.",
         "reactive:missed=since_selected,draw=top,lam=.5",
-        mixing=0.5,
+        local="mixed:a=.5",
         reference=CUP,
     ),
     "deficit": Method("The largest debt of rounds first (the authors' later list).", "deficit", reference=CUP),
@@ -105,7 +105,7 @@ _PAPER = {
         "Conflicting updates are projected before they are averaged; alpha = .1, tau = 1.",
         "uniform",
         "fair_vector:alpha=.1,tau=1",
-        "memory:own=replace,max_age=1",
+        "last_updates:own=replace,max_age=1",
         reference="Wang et al., Federated Learning with Fair Averaging, IJCAI 2021",
     ),
     "corefed": Method(
@@ -151,14 +151,14 @@ _FIELD = {
         "The last update of every client, averaged over all N.",
         "uniform",
         "memory_mean:over=all",
-        "memory:own=replace",
+        "last_updates:own=replace",
         reference="Gu et al., Fast Federated Learning in the Presence of Arbitrary Device Unavailability, NeurIPS 2021",
     ),
     "mifa_seen": Method(
         "The last update of every client, averaged over those seen.",
         "uniform",
         "memory_mean:over=seen",
-        "memory:own=replace",
+        "last_updates:own=replace",
         reference="Gu et al., Fast Federated Learning in the Presence of Arbitrary Device Unavailability, NeurIPS 2021",
     ),
     "fedlaavg": Method(
@@ -173,14 +173,14 @@ _FIELD = {
         "Last updates as control variates.",
         "uniform",
         "fedvarp",
-        "memory:own=keep",
+        "last_updates:own=keep",
         reference="Jhunjhunwala et al., FedVARP, UAI 2022",
     ),
     "fedstale": Method(
         "Between inverse probabilities and FedVARP, beta = .5.",
         "uniform",
         "fedstale:beta=.5",
-        "memory:own=keep",
+        "last_updates:own=keep",
         reference="Rodio and Neglia, FedStale, arXiv 2405.04171",
     ),
     "fedau": Method(

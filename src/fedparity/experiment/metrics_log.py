@@ -38,7 +38,7 @@ class MetricsLog:
     """An observer that measures every round; `seconds` is telemetry, everything else is determined by the spec."""
 
     def __init__(
-        self, cohort: int, engine: Engine | None = None, score: Callable[[Vector], float] | None = None
+        self, cohort: int, engine: Engine | None = None, score: Callable[[Vector], float | None] | None = None
     ) -> None:
         """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty.
 

@@ -52,10 +52,9 @@ def load_model(path: str | os.PathLike[str], model: nn.Module | Task) -> Vector:
 def _module_of(model: Any) -> nn.Module:
     from torch import nn
 
-    from fedparity.tasks.batched import Batched
     from fedparity.tasks.torch_task import TorchTask
 
-    task = model.task if isinstance(model, Batched) else model
+    task = model
     if not isinstance(task, nn.Module | TorchTask):
         raise ConfigError(f"{type(model).__name__} has no PyTorch module; give one, or a task that trains one")
     return task if isinstance(task, nn.Module) else task.module

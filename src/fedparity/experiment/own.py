@@ -7,7 +7,8 @@ Samples go to the module as they are given, as floats; bytes (uint8) are divided
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -55,23 +56,23 @@ def torch_task(
     clients together if the module is nothing but flatten, linear layers and ReLU between them, all of it is trained,
     and that on the CPU; any other module is trained client by client.
     """
-    from fedparity.tasks.torch_task import TorchTask
+    from fedparity.tasks.stacked import chain_of
 
     samples = x if isinstance(x, Samples) else own_samples(x, y, clients, partition, test=test, seed=seed)
     if isinstance(module, str):
         module = MODELS.build(module).build(tuple(samples.x_train.shape[1:]), samples.classes)
-    return on_path(TorchTask(module, samples, training or Training(), workers=workers, device=device), path, workers)
-
-
-def on_path(task: TorchTask, path: str, workers: int = 1) -> Task:
-    """The task with its clients trained one by one, or together."""
-    from fedparity.tasks.batched import Batched
-    from fedparity.tasks.stacked import chain_of
-
     if path == "auto":
-        whole = all(p.requires_grad for p in task.module.parameters())
-        path = "batched" if whole and task.device == "cpu" and chain_of(task.module) is not None else "plain"
-    return task if path == "plain" else Batched(task, compiled=path == "compiled", workers=workers)
+        whole = all(p.requires_grad for p in module.parameters())
+        path = "batched" if whole and device == "cpu" and chain_of(module) is not None else "plain"
+    return on_path(path)(module, samples, training or Training(), workers=workers, device=device)
+
+
+def on_path(path: str) -> Callable[..., TorchTask]:
+    """The kind of task whose clients are trained one by one, or together."""
+    from fedparity.tasks.batched import Batched
+    from fedparity.tasks.torch_task import TorchTask
+
+    return TorchTask if path == "plain" else partial(Batched, compiled=path == "compiled")
 
 
 def own_samples(

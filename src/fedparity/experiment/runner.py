@@ -31,7 +31,8 @@ from fedparity.experiment.metrics_log import MetricsLog
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse, to_toml
 from fedparity.experiment.tasks import build_task, processors
-from fedparity.local.rules import LOCALS, Difference, PhpFl
+from fedparity.local import LOCALS
+from fedparity.memory import MEMORIES
 from fedparity.metrics import frontier
 from fedparity.schedulers import SCHEDULERS, Fixed
 from fedparity.servers import SERVERS
@@ -90,13 +91,13 @@ def build_coordinator(
         weighting=weighting,
         utility=UTILITIES.build(spec.utility),
         surrogate=SURROGATES.build(str(m.surrogate)),
-        mixing=1.0 if m.mixing is None else m.mixing,
+        memory=MEMORIES.build(str(m.memory)),
         local=LOCALS.build(str(m.local)),
         server=SERVERS.build(str(m.server)),
         local_rate=Scaled(RATE_SCHEDULES.build(spec.task.schedule), rate / spec.task.rate),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
-        labels=labels() if callable(labels := getattr(task, "label_counts", None)) else None,
+        labels=None if task is None else task.label_counts(),
     )
 
 
@@ -111,14 +112,12 @@ class _Record:
     """An observer that keeps what a run is made of, for each method apart."""
 
     def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task) -> None:
-        score: Any = getattr(task, "accuracy", None)
-        self.log = MetricsLog(spec.cohort, engine, score)
+        self.log = MetricsLog(spec.cohort, engine, task.accuracy)
         self.journal = Journal()
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
         self._task = task
-        self._updates = [m.name for m in spec.methods if isinstance(LOCALS.build(str(m.resolved().local)), Difference)]
-        """Methods whose clients keep an update, not a model."""
+        self._local = {m.name: LOCALS.build(str(m.resolved().local)) for m in spec.methods}
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         self.log.on_round(method, record, ledger, params)
@@ -128,11 +127,11 @@ class _Record:
     def facts(self, method: str, state: State) -> Facts:
         """What nobody can tell later without the task."""
         evals: Evals = self._task.evaluate(state.params, np.arange(state.ledger.num_clients), "accuracy")
-        score: Any = getattr(self._task, "own_accuracy", None)
         own = evals.accuracy.copy()
-        if score is not None and method not in self._updates:
-            size = len(state.params)
-            own[list(state.client_models)] = [score(k, v[:size]) for k, v in state.client_models.items()]
+        for client, kept in state.kept.items():
+            model = self._local[method].personal(kept, len(state.params))
+            score = None if model is None else self._task.kept_accuracy(client, model)
+            own[client] = own[client] if score is None else score
         return facts_of(self._task, state, evals.accuracy, own)
 
     def run(self, method: str, state: State) -> MethodRun:
@@ -210,10 +209,9 @@ def check_methods(spec: Spec) -> None:
     for contender in spec.methods:
         coordinator = build_coordinator(spec, contender, spec.seed)
         coordinator.init(spec.population.clients)
-        needs = getattr(coordinator.scheduler, "requires", ())
-        if "labels" in needs and spec.task.dataset == "quadratic":
+        if "labels" in coordinator.scheduler.requires and spec.task.dataset == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
-        if isinstance(coordinator.local, PhpFl) and spec.task.dataset in NUMPY:
+        if coordinator.local.joint is not None and spec.task.dataset in NUMPY:
             raise ConfigError(
                 f"method {contender.name!r} needs a classifier trained with PyTorch; use dataset='digits'"
             )

@@ -16,13 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fedparity.availability import AVAILABILITY, looks_like_a_path
 from fedparity.core.errors import ConfigError, FedparityError, InputError, unknown
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import slots_per_round
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
 from fedparity.data.table import SUFFIXES
 from fedparity.estimators import ORACLE, estimator_of
 from fedparity.experiment.methods import METHODS, method
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
+from fedparity.memory import MEMORIES
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
 from fedparity.schedulers import SCHEDULERS
@@ -182,12 +184,25 @@ class MethodSpec(_Part):
     name: Name = Field(description="a name from `fedparity list methods`, or any other name with a scheduler below")
     scheduler: str | None = Field(default=None, description="who is asked")
     weighting: str | None = Field(default=None, description="how much each update counts")
-    surrogate: str | None = Field(default=None, description="who stands in for the absent")
+    memory: str | None = Field(default=None, description="what earlier updates of the absent add to the step")
+    surrogate: str | None = Field(default=None, description="what is credited to the absent")
     estimator: str | None = Field(default=None, description="how availability is estimated")
-    mixing: float | None = Field(default=None, ge=0, le=1, description="Algorithm 2's a; 1: start at the global model")
     local: str | None = Field(default=None, description="how clients train (fedparity list locals)")
     server: str | None = Field(default=None, description="how the server steps (fedparity list servers)")
     rate: float | None = Field(default=None, gt=0, le=10, description="local learning rate of this method alone")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_of_today(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        if "mixing" in given:
+            raise ValueError(f'mixing is a local rule; write local = "mixed:a={given["mixing"]}"')
+        name, colon, rest = str(given.get("surrogate")).partition(":")
+        name = "last_updates" if name.strip() == "memory" else name.strip()
+        if name in MEMORIES and name not in SURROGATES:
+            raise ValueError(f'surrogate {name!r} is a memory; write memory = "{name}{colon}{rest}"')
+        return given
 
     @model_validator(mode="after")
     def _builds(self) -> MethodSpec:
@@ -197,6 +212,7 @@ class MethodSpec(_Part):
         resolved = self.resolved()
         _build("weighting", WEIGHTINGS.build, str(resolved.weighting))
         _build("surrogate", SURROGATES.build, str(resolved.surrogate))
+        _build("memory", MEMORIES.build, str(resolved.memory))
         _build("estimator", estimator_of, str(resolved.estimator))
         _build("local", LOCALS.build, str(resolved.local))
         _build("server", SERVERS.build, str(resolved.server))
@@ -215,16 +231,16 @@ class MethodSpec(_Part):
         filled = {
             "scheduler": base.scheduler,
             "weighting": base.weighting,
+            "memory": base.memory,
             "surrogate": base.surrogate,
-            "mixing": base.mixing,
             "local": base.local,
             "server": base.server,
         }
         if base.estimator is not None:
             filled["estimator"] = base.estimator
         filled |= given
-        looks_ahead = getattr(_build("scheduler", SCHEDULERS.build, str(filled["scheduler"])), "forecasts", False)
-        return self.model_copy(update={"estimator": "forecast" if looks_ahead else "mean"} | filled)
+        scheduler: Scheduler[Any] = _build("scheduler", SCHEDULERS.build, str(filled["scheduler"]))
+        return self.model_copy(update={"estimator": "forecast" if scheduler.forecasts else "mean"} | filled)
 
 
 def _build(key: str, make: Callable[[str], Any], text: str) -> Any:
@@ -295,7 +311,7 @@ class Spec(_Part):
             population = population.model_copy(update={"trace_seed": self.seed})
         methods = tuple(m.resolved() for m in self.methods)
         schedulers = [_build("scheduler", SCHEDULERS.build, str(m.scheduler)) for m in methods]
-        task = self.task.resolved(validates=any("validation" in getattr(s, "requires", ()) for s in schedulers))
+        task = self.task.resolved(validates=any("validation" in s.requires for s in schedulers))
         # How many clients train at a time decides nothing: a run may be resumed with another number.
         return self.model_copy(update={"population": population, "methods": methods, "task": task, "workers": None})
 
@@ -402,9 +418,9 @@ def starter() -> str:
         '# name = "halfway"',
         '# scheduler = "parity:target=0.5"    # who is asked',
         '# weighting = "mean"                 # how much each update counts',
-        '# surrogate = "none"                 # who stands in for the absent',
+        '# memory = "none"                    # what earlier updates of the absent add to the step',
+        '# surrogate = "none"                 # what is credited to the absent',
         '# estimator = "forecast"             # how availability is estimated',
-        "# mixing = 1.0                       # Algorithm 2's a; 1: start from the global model",
         '# local = "prox:mu=0.01"             # how clients train (fedparity list locals)',
         '# server = "sgd"                     # how the server steps (fedparity list servers)',
         "# rate = 0.1                         # local learning rate of this method alone",

@@ -50,13 +50,11 @@ def build_task(spec: Spec, seed: int, workers: int = 1, progress: Progress = sil
 
 
 def _torch_task(t: TaskSpec, clients: int, seed: int, workers: int, progress: Progress) -> Task:
-    from fedparity.tasks.torch_task import TorchTask
-
     samples = _samples(t, clients, seed, progress)
     module, given = _module(t, samples)
     if t.trains:
         module, samples = _cut(t, module, samples, progress)
-    task = TorchTask(
+    return on_path(t.path)(
         module,
         samples,
         Training(t.epochs, t.batch, t.rate, t.steps, t.optimiser, t.momentum, t.weight_decay, t.clip),
@@ -66,7 +64,6 @@ def _torch_task(t: TaskSpec, clients: int, seed: int, workers: int, progress: Pr
         device=t.device,
         first=_values(module) if given else None,
     )
-    return on_path(task, t.path, workers)
 
 
 def _values(module: nn.Module) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """The report: one HTML file that holds everything and asks nobody for anything.
 
-`render` gives the page as text, `write` puts it into a file, whole or not at all. The page has no script, loads nothing
-(its content security policy forbids both) and reads the same in light, dark, print and at phone width.
+`render` gives the page as text, `write_report` puts it into a file, whole or not at all. The page has no script, loads
+nothing (its content security policy forbids both) and reads the same in light, dark, print and at phone width.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fedparity.core.files import write_text
 if TYPE_CHECKING:
     from fedparity.experiment.run import Run
 
-__all__ = ["render", "require", "write"]
+__all__ = ["render", "require", "write_report"]
 
 
 def require() -> None:
@@ -41,7 +41,7 @@ def render(run: Run, spec_text: str | None = None) -> str:
     return environment.get_template("page.html.j2").render(context(run, spec_text)).strip() + "\n"
 
 
-def write(run: Run, path: str | PathLike[str], spec_text: str | None = None) -> None:
+def write_report(run: Run, path: str | PathLike[str], spec_text: str | None = None) -> None:
     """Write the page to `path`."""
     write_text(path, render(run, spec_text))
 

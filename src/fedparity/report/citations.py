@@ -385,13 +385,8 @@ CITES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "surrogates": {
         "utility": ("cup",),
-        "memory": ("mifa",),
-        "mifa": ("mifa",),
-        "varp": ("fedvarp",),
-        "fedvarp": ("fedvarp",),
-        "stale": ("fedstale",),
-        "fedstale": ("fedstale",),
     },
+    "memories": {"last_updates": ("mifa",), "decayed": ("cup",), "prototype": ("cup",)},
     "locals": {
         "prox": ("fedprox",),
         "ditto": ("ditto",),

@@ -17,13 +17,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest
 from fedparity.schedulers.inverse import CUP
 
 
 @dataclass(frozen=True, slots=True)
-class Deficit:
+class Deficit(Scheduler[FloatArray]):
     """The largest difference between what was due and what was given comes first."""
 
     due: Literal["share", "missed", "opportunity"] = "share"

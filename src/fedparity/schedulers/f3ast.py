@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedparity.core import checks
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest, shares
 
@@ -29,7 +30,7 @@ def priority(p: FloatArray, r: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class F3ast:
+class F3ast(Scheduler[FloatArray]):
     """The largest (objective weight / participation rate) first (F3AST)."""
 
     beta: float = 0.001

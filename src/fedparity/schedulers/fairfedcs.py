@@ -26,7 +26,7 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.marks import PER_CLIENT
-from fedparity.core.protocols import Feedback
+from fedparity.core.protocols import Feedback, Scheduler
 from fedparity.core.rng import stream
 from fedparity.core.shapley import MOST_EXACT, federated_shapley
 from fedparity.core.types import BoolArray, Cohort, FloatArray, RoundView, Vector
@@ -49,7 +49,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class FairFedCS:
+class FairFedCS(Scheduler[Standing]):
     """Those that helped before or were kept waiting come first (FairFedCS)."""
 
     sigma: float = 0.6

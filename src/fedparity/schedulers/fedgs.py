@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import everybody, lowest, unknown
 
@@ -78,7 +79,7 @@ def search(alone: FloatArray, pairs: FloatArray, count: int) -> Ids:
 
 
 @dataclass(frozen=True, slots=True)
-class FedGS:
+class FedGS(Scheduler[None]):
     """Even counts, and among them clients with different labels (FedGS)."""
 
     alpha: float = 0.1

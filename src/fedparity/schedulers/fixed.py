@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, Ids, RoundView
 from fedparity.schedulers.draws import everybody
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Scheduler[None]):
     """Asks whom a given schedule names in each round, if they are there."""
 
     schedule: Sequence[Ids] = field(default=(), metadata={"settable": False})

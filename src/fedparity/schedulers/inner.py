@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedparity.core.errors import ConfigError
 from fedparity.core.marks import CLIENT_NUMBERS, PER_CLIENT
 from fedparity.core.protocols import Feedback, Learner, Scheduler
-from fedparity.core.types import BoolArray, Ids, RoundView
+from fedparity.core.types import BoolArray, Ids, ReportField, RoundView
 
 Recent: TypeAlias = tuple[Ids, ...]
 """Whom the last rounds asked, oldest first."""
@@ -41,7 +41,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapper:
+class Wrapper(Scheduler[Any]):
     """A scheduler around another, given as text or as an object."""
 
     inner: str | Scheduler[Any] = "uniform"
@@ -56,19 +56,19 @@ class Wrapper:
         return cast("Scheduler[Any]", self.inner)
 
     @property
-    def report_fields(self) -> tuple[str, ...]:
+    def report_fields(self) -> tuple[ReportField, ...]:
         """What reports must hold for the scheduler inside."""
-        return tuple(getattr(self.inner, "report_fields", ()))
+        return self.policy.report_fields
 
     @property
     def requires(self) -> tuple[str, ...]:
         """What a view must hold for the scheduler inside."""
-        return tuple(getattr(self.inner, "requires", ()))
+        return self.policy.requires
 
     @property
     def forecasts(self) -> bool:
         """Whether the scheduler inside looks ahead."""
-        return bool(getattr(self.inner, "forecasts", False))
+        return self.policy.forecasts
 
     def taught(self, state: Any, feedback: Feedback) -> Any:
         """The inner state after a round, if the scheduler inside learns."""
@@ -80,7 +80,7 @@ def _built(inner: str | Scheduler[Any]) -> Scheduler[Any]:
         from fedparity.schedulers import SCHEDULERS
 
         return SCHEDULERS.build(re.sub(r";+", lambda run: run[0][1:] or ",", inner))
-    if not (callable(getattr(inner, "select", None)) and callable(getattr(inner, "init", None))):
+    if not isinstance(inner, Scheduler):
         raise ConfigError(f"inner={inner!r} must be a scheduler, or the text of one such as 'parity:target=share'")
     return inner
 

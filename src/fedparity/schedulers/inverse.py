@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, RoundView
 from fedparity.schedulers.draws import proportional, with_replacement
 
@@ -21,7 +22,7 @@ CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning
 
 
 @dataclass(frozen=True, slots=True)
-class Inverse:
+class Inverse(Scheduler[None]):
     """Chance proportional to 1/availability among the available (Lemma 2)."""
 
     replace: bool = False

@@ -26,8 +26,8 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.marks import PER_CLIENT
-from fedparity.core.protocols import Feedback
-from fedparity.core.types import BoolArray, Cohort, FloatArray, Ids, RoundView
+from fedparity.core.protocols import Feedback, Scheduler
+from fedparity.core.types import BoolArray, Cohort, FloatArray, Ids, ReportField, RoundView
 from fedparity.schedulers.draws import everybody, shares, successive, unknown
 from fedparity.schedulers.oort_parts import (
     Pacer,
@@ -52,7 +52,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Oort:
+class Oort(Scheduler[Memory]):
     """High loss and high speed first, with a share of slots to explore (Oort)."""
 
     exploration: float = 0.9
@@ -83,7 +83,7 @@ class Oort:
     """Whether utilities are scaled to [0, 1] before uncertainty is added, as in the released code."""
     explore: Literal["lot", "size"] = "lot"
     """Which unknown clients are tried: any by lot, or by lot with chances that grow with their size."""
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_rms",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_rms",)
     reference: ClassVar[str] = (
         "Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021"
     )

@@ -30,6 +30,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from fedparity.core import checks
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import BoolArray, Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import lowest
 
@@ -38,7 +39,7 @@ Recent: TypeAlias = tuple[Ids, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Parity:
+class Parity(Scheduler[Recent]):
     """Closed loop on what each client was given and will still get, towards a named target (the default)."""
 
     forecasts: ClassVar[bool] = True

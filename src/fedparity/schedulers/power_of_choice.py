@@ -22,12 +22,13 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.ledger import NEVER
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import lowest, shares, successive, unknown
 
 
 @dataclass(frozen=True, slots=True)
-class PowerOfChoice:
+class PowerOfChoice(Scheduler[None]):
     """Of a few candidates those that lose most (Power-of-Choice)."""
 
     variant: Literal["pow", "cpow", "rpow"] = "pow"

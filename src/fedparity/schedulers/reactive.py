@@ -17,13 +17,14 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest, proportional
 from fedparity.schedulers.inverse import CUP
 
 
 @dataclass(frozen=True, slots=True)
-class Reactive:
+class Reactive(Scheduler[None]):
     """Inverse availability times (1 + lam x missed rounds) (Theorem 2)."""
 
     missed: Literal["offline", "since_selected", "not_selected"] = "offline"

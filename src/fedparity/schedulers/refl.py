@@ -14,12 +14,13 @@ from typing import ClassVar
 import numpy as np
 
 from fedparity.core import checks
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, RoundView
 from fedparity.schedulers.draws import lowest
 
 
 @dataclass(frozen=True, slots=True)
-class Refl:
+class Refl(Scheduler[None]):
     """Who is least likely to be there in the next rounds comes first (REFL)."""
 
     forecasts: ClassVar[bool] = True

@@ -14,12 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, RoundView
 from fedparity.schedulers.draws import lowest
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRobin:
+class RoundRobin(Scheduler[int]):
     """The next available clients in order of their number."""
 
     def init(self, num_clients: int) -> int:
@@ -37,7 +38,7 @@ class RoundRobin:
 
 
 @dataclass(frozen=True, slots=True)
-class LeastServed:
+class LeastServed(Scheduler[None]):
     """The fewest selections first, the rarer client first among equals."""
 
     reference: ClassVar[str] = "Wang et al., FedGS: Federated Graph-Based Sampling, AAAI 2023 (alpha = 0)"
@@ -53,7 +54,7 @@ class LeastServed:
 
 
 @dataclass(frozen=True, slots=True)
-class OldestFirst:
+class OldestFirst(Scheduler[None]):
     """Who was asked longest ago comes first (FedLaAvg)."""
 
     reference: ClassVar[str] = (

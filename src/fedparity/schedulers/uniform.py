@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, RoundView
 from fedparity.schedulers.draws import everybody
 
@@ -18,7 +19,7 @@ FEDAVG = "McMahan et al., Communication-Efficient Learning of Deep Networks from
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class Uniform(Scheduler[None]):
     """Everybody available has the same chance (the paper's vanilla branch)."""
 
     reference: ClassVar[str] = FEDAVG
@@ -36,7 +37,7 @@ class Uniform:
 
 
 @dataclass(frozen=True, slots=True)
-class Population:
+class Population(Scheduler[None]):
     """FedAvg over everyone registered; slots given to offline clients are wasted."""
 
     reference: ClassVar[str] = FEDAVG

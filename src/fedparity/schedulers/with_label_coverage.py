@@ -28,7 +28,7 @@ class WithLabelCoverage(Wrapper):
     @property
     def requires(self) -> tuple[str, ...]:
         """What a view must hold."""
-        return ("labels", *(need for need in getattr(self.inner, "requires", ()) if need != "labels"))
+        return ("labels", *(need for need in self.policy.requires if need != "labels"))
 
     def init(self, num_clients: int) -> Any:
         """The inner scheduler's memory."""

@@ -268,9 +268,9 @@ class Checkpoints:
 def _is_replaced(path: str) -> bool:
     """Whether an array is replaced when it changes and never written into, so that it can be compared without a copy.
 
-    These are the vectors of clients: their own models, and what a memory has in a dict called `kept`.
+    These are the vectors of clients: what they keep, and what a memory keeps of them, in dicts called `kept`.
     """
-    return path.startswith("/client_models/") or "/kept/" in path
+    return "/kept/" in path
 
 
 def _same_kind(a: Any, b: Any) -> bool:

@@ -22,13 +22,14 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, ReportField, Rows, SurrogateCredit, Vector
+from fedparity.core.protocols import Surrogate
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, ReportField, SurrogateCredit
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
 
 @dataclass(frozen=True, slots=True)
-class UtilitySurrogate:
+class UtilitySurrogate(Surrogate[FloatArray]):
     """Decayed last utility of clients that are offline; never touches the model (section 3.3)."""
 
     g: Literal["gain", "level"] = "gain"
@@ -79,12 +80,6 @@ class UtilitySurrogate:
             return math.nan
         error = float(np.abs(state[missing] - truth).max())
         return error if math.isfinite(error) else math.nan
-
-    def complete(
-        self, state: FloatArray, round: int, rows: Rows, params: Vector, ledger: Ledger
-    ) -> tuple[Rows, FloatArray]:
-        """The model's step is made of this round's updates alone."""
-        return rows, state
 
     def remember(self, state: FloatArray, reports: Sequence[ClientReport], utility: FloatArray) -> FloatArray:
         """Keep g_k of this round's participants."""

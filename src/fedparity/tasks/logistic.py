@@ -5,20 +5,21 @@ F_k(w) = mean over k's samples of -log softmax(x W)_y + l2/2 |W|^2        l2 > 0
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
-from fedparity.core.protocols import Measure
+from fedparity.core.protocols import Measure, Task
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
-from fedparity.tasks.rule import finish, train_by_rule
+from fedparity.tasks.rule import train_by_rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Logistic:
+class Logistic(Task):
     """Softmax regression; `x` is clients x samples x features, `y` the labels."""
 
     x: NDArray[np.float64]
@@ -84,12 +85,11 @@ class Logistic:
                     w -= job.rate * self.rate * (self.gradient(w, x[rows], y[rows]) + pull * (w - centre))
             return w
 
-        w, own = train_by_rule(job, descend)
+        w, beside = train_by_rule(job, descend)
         after = self.evaluate(w, np.array([client]))
-        return finish(
-            job,
+        return job.report(
             w - params,
-            own,
+            beside,
             num_samples=len(y),
             loss_before=float(before.loss[0]),
             loss_after=float(after.loss[0]),
@@ -104,6 +104,10 @@ class Logistic:
     def label_counts(self) -> NDArray[np.int64]:
         """Clients x labels: samples."""
         return np.stack([np.bincount(y, minlength=self.classes) for y in self.y]).astype(np.int64)
+
+    def local_steps(self) -> FloatArray:
+        """Mini-batches of all epochs, the same for everybody."""
+        return np.full(self.num_clients, float(self.epochs * math.ceil(self.x.shape[1] / self.batch)))
 
     def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
         """Mean loss on a few random samples of each client."""

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
-from fedparity.core.protocols import Measure
+from fedparity.core.protocols import Measure, Task
 from fedparity.core.rng import stream
-from fedparity.core.types import ClientReport, Evals, Ids, Job, Vector
-from fedparity.tasks.rule import finish, train_by_rule
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
+from fedparity.tasks.rule import train_by_rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Quadratic:
+class Quadratic(Task):
     """Client k pulls the model towards its own centre c_k with curvature h_k."""
 
     centres: NDArray[np.float64]
@@ -62,9 +62,13 @@ class Quadratic:
                 w -= job.rate * self.rate * (h * (w - c) + pull * (w - centre))
             return w
 
-        w, own = train_by_rule(job, descend)
+        w, beside = train_by_rule(job, descend)
         before, after = self._loss(job.params, job.client), self._loss(w, job.client)
-        return finish(job, w - job.params, own, loss_before=before, loss_after=after, loss_rms=before)
+        return job.report(w - job.params, beside, loss_before=before, loss_after=after, loss_rms=before)
+
+    def local_steps(self) -> FloatArray:
+        """The same for everybody."""
+        return np.full(self.num_clients, float(self.steps))
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Losses; a quadratic has no accuracy."""

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from fedparity.core.errors import ConfigError
-from fedparity.core.types import ClientReport, Job, Vector
-from fedparity.local.rules import Difference, Ditto, PhpFl, Prox
+from fedparity.core.types import Job, Vector
 
 Descend = Callable[[Vector, float, Vector], Vector]
 """descend(w, pull, centre): train w in place, with pull/2 |w - centre|^2 added to the loss."""
 
 
-def train_by_rule(job: Job, descend: Descend) -> tuple[Vector, Vector | None]:
-    """The trained model, and what the client keeps if its rule keeps something that training makes."""
-    rule = job.local
-    if isinstance(rule, PhpFl):
-        raise ConfigError("local rule 'php_fl' needs a classifier trained with PyTorch; use another task or rule")
-    w = descend(job.start.copy(), rule.mu if isinstance(rule, Prox) else 0.0, job.params)
-    if isinstance(rule, Ditto):
-        personal = job.params if job.own is None else job.own
-        return w, descend(personal.copy(), rule.lam, job.params)
-    return w, None
-
-
-def finish(job: Job, delta: Vector, own: Vector | None, **told: Any) -> ClientReport:
-    """The report of a client that came so far: its update, or how that differs from its last one."""
-    if isinstance(job.local, Difference):
-        own = delta
-        delta = delta if job.own is None else delta - job.own
-    return ClientReport(job.client, delta, own=own, **told)
+def train_by_rule(job: Job, descend: Descend) -> tuple[Vector, list[tuple[Vector, Vector]]]:
+    """The model that the update is made of, and where each further descent started and ended."""
+    if job.joint is not None:
+        raise ConfigError(
+            f"local rule {type(job.local).__name__} trains several models by one loss, which needs a classifier"
+            " trained with PyTorch; use another task or rule"
+        )
+    ends = [
+        (start, descend(start.copy(), pull, job.params if centre is None else centre))
+        for start, pull, centre in job.descents()
+    ]
+    return ends[0][1], ends[1:]

@@ -17,7 +17,8 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids
+from fedparity.core.protocols import Utility
+from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, ReportField
 
 
 def _required(evals: Evals | None, rule: str) -> Evals:
@@ -29,13 +30,13 @@ def _required(evals: Evals | None, rule: str) -> Evals:
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalLossDrop:
+class GlobalLossDrop(Utility[None]):
     """Drop of the global model's loss on the client's data since its last credit, within [0, bound]."""
 
     bound: float = 10.0
     """Largest credit per participation, in units of loss; lower limits what one report can claim."""
     needs_evaluation: ClassVar[bool] = True
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
 
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)
@@ -59,13 +60,13 @@ class GlobalLossDrop:
 
 
 @dataclass(frozen=True, slots=True)
-class AccuracyGain:
+class AccuracyGain(Utility[FloatArray]):
     """Gain of the global model's accuracy on the client's data since its last credit, within [0, bound]."""
 
     bound: float = 1.0
     """Largest credit per participation, in accuracy (0 to 1); lower limits what one credit can be."""
     needs_evaluation: ClassVar[bool] = True
-    report_fields: ClassVar[tuple[str, ...]] = ("accuracy_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("accuracy_before",)
 
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)

@@ -13,17 +13,17 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import ClientReport, Evals, FloatArray
+from fedparity.core.protocols import Utility
+from fedparity.core.types import ClientReport, Evals, FloatArray, ReportField
 
 
 @dataclass(frozen=True, slots=True)
-class LossDrop:
+class LossDrop(Utility[None]):
     """Drop of the loss in local training, within [0, bound]."""
 
     bound: float = 10.0
     """Largest credit per participation, in units of loss; lower limits what one report can claim."""
-    needs_evaluation: ClassVar[bool] = False
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_before", "loss_after")
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before", "loss_after")
 
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Utility
 from fedparity.core.types import ClientReport, Evals, FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class NoUtility:
+class NoUtility(Utility[None]):
     """Taking part is worth nothing: no loss is ever computed for it."""
 
     bound: float = 1.0
     """Largest credit per participation; without effect, since nothing is credited."""
-    needs_evaluation: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)

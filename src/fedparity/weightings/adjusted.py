@@ -17,13 +17,14 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
 
 @dataclass(frozen=True, slots=True)
-class AvailabilityAdjusted:
+class AvailabilityAdjusted(Weighting[None]):
     """An update counts 1 / how often its client is online."""
 
     form: Literal["ht", "hajek"] = "hajek"

@@ -18,7 +18,8 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import FloatArray, Rows
+from fedparity.core.protocols import Weighting
+from fedparity.core.types import FloatArray, ReportField, Rows
 from fedparity.weightings.losses import losses_of
 
 
@@ -30,14 +31,14 @@ def project_to_simplex(y: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Agnostic:
+class Agnostic(Weighting[FloatArray]):
     """Mixture weights that move towards whoever loses most (AFL)."""
 
     rate: float = 0.1
     """Step length of the mixture weights per round; higher moves faster towards the worst-off clients."""
     form: Literal["projected", "exponentiated"] = "projected"
     """How the weights stay a mixture: projected onto the simplex, or by exponentiated gradient."""
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Mohri et al., Agnostic Federated Learning, ICML 2019"
 
     def __post_init__(self) -> None:

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
 from fedparity.core.marks import PER_CLIENT
-from fedparity.core.types import BoolArray, FloatArray, Rows
+from fedparity.core.protocols import Weighting
+from fedparity.core.types import BoolArray, FloatArray, ReportField, Rows
 from fedparity.weightings.losses import losses_of
 
 
@@ -62,7 +63,7 @@ def keep(
 
 
 @dataclass(frozen=True, slots=True)
-class CaFed:
+class CaFed(Weighting[Chains]):
     """Inverse availability, without the clients whose absence lowers an error bound (CA-Fed)."""
 
     kappa: float = 1.0
@@ -71,7 +72,7 @@ class CaFed:
     """Least gain in the score for which a client is left out; higher leaves fewer out."""
     smooth: float = 0.0
     """Weight of a client's earlier losses; closer to 1 forgets more slowly, 0 keeps only the last."""
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Rodio et al., Federated Learning under Heterogeneous and Correlated Client Availability"
 
     def __post_init__(self) -> None:

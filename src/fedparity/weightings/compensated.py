@@ -15,11 +15,12 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True)
-class UtilityCompensated:
+class UtilityCompensated(Weighting[None]):
     """Updates of clients that have gained less per round online count more, up to 1 + gamma."""
 
     gamma: float = 1.0

@@ -16,12 +16,13 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import FloatArray, Rows
+from fedparity.core.protocols import Weighting
+from fedparity.core.types import FloatArray, ReportField, Rows
 from fedparity.weightings.losses import losses_of
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class Core(Weighting[None]):
     """Weights 1 / (M - loss): the gradient of the product of utilities (CoreFed)."""
 
     bound: float = 5.0
@@ -30,7 +31,7 @@ class Core:
     """Least M - loss, as a share of M; higher limits the weight of clients that lose most."""
     normalise: bool = False
     """Whether weights are divided by their sum, to compare at equal step length; the paper does not."""
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Ray Chaudhury et al., Fairness in Federated Learning via Core-Stability, NeurIPS 2022"
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@
     form = "paper":  w <- w + sum over S of delta_k n_k / (sum over S of n_j) + sum over the others of eta_k delta_k
 
 The paper's aggregate is not normalised: with many clients missing its step grows with their number, so the mean is the
-default (Lemma 3's bound then is eps sum of eta over m + sum of eta). Goes with surrogate `decayed` of the same eta0 and
+default (Lemma 3's bound then is eps sum of eta over m + sum of eta). Goes with memory `decayed` of the same eta0 and
 lam, or with `prototype` (by = "size": eta times count). Without stale rows it is the plain mean, bit for bit.
 """
 
@@ -18,13 +18,14 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
 
 @dataclass(frozen=True, slots=True)
-class DecayedMean:
+class DecayedMean(Weighting[None]):
     """A mean of fresh updates and decayed earlier ones (Lemma 3, Theorem 3)."""
 
     eta0: float = 1.0

@@ -19,6 +19,7 @@ from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.ledger import Ledger
 from fedparity.core.marks import PER_CLIENT
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 
 
@@ -31,7 +32,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class F3ast:
+class F3ast(Weighting[Rates]):
     """An update counts its objective weight over how often its client takes part, learned (F3AST)."""
 
     beta: float = 0.001

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
 from fedparity.core.marks import PER_CLIENT
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 
 
@@ -32,7 +33,7 @@ class Intervals:
 
 
 @dataclass(frozen=True, slots=True)
-class FedAU:
+class FedAU(Weighting[Intervals]):
     """An update counts the mean number of rounds between its client's participations."""
 
     cap: int = 50

@@ -13,13 +13,14 @@ from typing import ClassVar
 import numpy as np
 
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 
 FEDAVG = "McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017"
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class Mean(Weighting[None]):
     """Every update that came in counts the same."""
 
     reference: ClassVar[str] = FEDAVG
@@ -33,7 +34,7 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
-class BySize:
+class BySize(Weighting[None]):
     """An update counts as much as the samples behind it."""
 
     reference: ClassVar[str] = FEDAVG
@@ -47,7 +48,7 @@ class BySize:
 
 
 @dataclass(frozen=True, slots=True)
-class OverAll:
+class OverAll(Weighting[None]):
     """Every update counts 1/N, so that those missing shrink the step."""
 
     reference: ClassVar[str] = FEDAVG

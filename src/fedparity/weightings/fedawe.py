@@ -2,7 +2,7 @@
 
     x_k+ = x_k + rate (t - tau_k) (w_k - x_k),    new w = mean of x_k+ over S_t,    tau_k <- t   (-1 at first)
 
-x_k is the last model that k received and w_k what it made of it: local rule `received`, surrogate `echo`. In our rows,
+x_k is the last model that k received and w_k what it made of it: local rule `received`, memory `echo`. In our rows,
 delta_k = w_k - w and e_k = x_k - w, so with gap g the fresh row counts g/m and the echo row (1 - g)/m. tau_k is the
 last round that k completed. The gap explodes after a long absence, which is why the authors' code clips the mean of
 g (w_k - x_k) to length .5, for FedAWE only and not for what it is compared with; `clip` does that, and is off. Its
@@ -12,6 +12,7 @@ evaluation on the mean of all clients' models is not reproduced.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,18 +20,20 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.rows import combine, dot
 from fedparity.core.types import FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True)
-class FedAwe:
+class FedAwe(Weighting[None]):
     """An update counts once for every round since its client was last here (FedAWE)."""
 
     rate: float = 1.0
     """Weight of an update per round since its client was last here; higher moves further after an absence."""
     clip: float | None = None
     """Longest mean of echoed updates; lower shortens steps after long absences; none: any length."""
+    goes_with: ClassVar[Mapping[str, str]] = {"memory": "echo", "local": "received"}
     reference: ClassVar[str] = "Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability"
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@
     the mean is rescaled to the length of the plain mean
 
 Everything is a combination of rows, so weights come out, computed through the Gram matrix. External conflicts need rows
-of earlier rounds: add the `memory` surrogate with max_age = tau. This is the May 2021 form of the authors' code; since
+of earlier rounds: memory `last_updates` with max_age = tau. This is the May 2021 form of the authors' code; since
 August 2021 it looks at the current round instead of the oldest.
 """
 
@@ -22,21 +22,22 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.rows import gram as inner_products
-from fedparity.core.types import FloatArray, Rows
+from fedparity.core.types import FloatArray, ReportField, Rows
 from fedparity.weightings.ages import fresh_and_doubled
 from fedparity.weightings.losses import losses_of
 
 
 @dataclass(frozen=True, slots=True)
-class FairVector:
+class FairVector(Weighting[None]):
     """Updates that pull against each other are projected, those of low loss first (FedFV)."""
 
     alpha: float = 0.1
     """Share of clients, those of highest loss, that keep their update as it is; higher projects fewer."""
     tau: int = 1
     """Rounds back to which updates can conflict, given a memory of that age; 0: only those of this round."""
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Wang et al., Federated Learning with Fair Averaging, IJCAI 2021"
 
     def __post_init__(self) -> None:

@@ -4,11 +4,12 @@
 
 alpha_k = 1/N. beta = 0 is FedAvg with inverse probabilities, beta = 1 FedVARP for unequal ones. Unknown p_k:
 "fedau" (the authors' choice) is 1 / FedAU's mean interval, used before this round enters it; "ledger" and "plan" as in
-`ipw`. Goes with surrogate `memory:own=keep`; a round in which nobody came steps along beta times the memory.
+`ipw`. Goes with memory `last_updates:own=keep`; a round in which nobody came steps along beta times the memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -16,13 +17,14 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 from fedparity.weightings.ages import fresh_and_doubled, participation
 from fedparity.weightings.fedau import FedAU, Intervals
 
 
 @dataclass(frozen=True, slots=True)
-class FedStale:
+class FedStale(Weighting[Intervals]):
     """Remembered updates count beta times as much as FedVARP lets them (FedStale)."""
 
     beta: float = 0.5
@@ -35,6 +37,7 @@ class FedStale:
     """Prior participations where p is ledger or plan; higher takes everybody for less rare."""
     b: float = 1.0
     """Prior absences where p is ledger or plan; higher takes everybody for rarer."""
+    goes_with: ClassVar[Mapping[str, str]] = {"memory": "last_updates:own=keep"}
     reference: ClassVar[str] = "Rodio and Neglia, FedStale: Leveraging Stale Client Updates, arXiv 2405.04171"
 
     def __post_init__(self) -> None:

@@ -3,28 +3,31 @@
     v = (1/N) sum_j y_j + (1/m) sum_{k in S} (delta_k - y_k),   w <- w + v,   then y_k <- delta_k for k in S
 
 Unbiased for *uniform* sampling only; under unequal availability use `fedstale`. A round in which nobody came steps
-along the memory, as the equation says; IBM/fedau's code makes no step then (`empty = "stay"`). Goes with surrogate
-`memory:own=keep`. We changed nothing.
+along the memory, as the equation says; IBM/fedau's code makes no step then (`empty = "stay"`). Goes with memory
+`last_updates:own=keep`. We changed nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 from fedparity.weightings.ages import fresh_and_doubled
 
 
 @dataclass(frozen=True, slots=True)
-class FedVarp:
+class FedVarp(Weighting[None]):
     """The mean of all remembered updates, corrected by what is new (FedVARP)."""
 
     empty: Literal["memory", "stay"] = "memory"
     """What a round in which nobody came does: step along the memory, or stay."""
+    goes_with: ClassVar[Mapping[str, str]] = {"memory": "last_updates:own=keep"}
     reference: ClassVar[str] = "Jhunjhunwala et al., FedVARP: Tackling the Variance Due to Partial Client Participation"
 
     def init(self, num_clients: int) -> None:

@@ -20,12 +20,13 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 from fedparity.weightings.ages import Source, participation
 
 
 @dataclass(frozen=True, slots=True)
-class InverseProbability:
+class InverseProbability(Weighting[None]):
     """An update counts 1 / how often its client takes part."""
 
     form: Literal["ht", "hajek"] = "hajek"

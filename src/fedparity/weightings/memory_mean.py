@@ -5,27 +5,30 @@
 
 Papers and code mix the two denominators; zero entries of clients never seen shrink the early steps. Updates are used as
 they came, not divided by their learning rate: let the local rate decay with `local_rate`, as IBM/fedau and FedAWE do.
-Goes with surrogate `memory:own=replace`; with own=keep the older of a client's two rows counts nothing.
+Goes with memory `last_updates:own=replace`; with own=keep the older of a client's two rows counts nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, Rows
 from fedparity.weightings.ages import fresh_and_doubled
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryMean:
+class MemoryMean(Weighting[None]):
     """The mean of everybody's latest update, fresh or not (MIFA)."""
 
     over: Literal["all", "seen"] = "all"
     """Divide by all clients, or by those with an update (seen), which makes early steps longer."""
+    goes_with: ClassVar[Mapping[str, str]] = {"memory": "last_updates"}
     reference: ClassVar[str] = "Gu et al., Fast Federated Learning in the Presence of Arbitrary Device Unavailability"
 
     def init(self, num_clients: int) -> None:

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.rows import squared_lengths
-from fedparity.core.types import FloatArray, Rows
+from fedparity.core.types import FloatArray, ReportField, Rows
 from fedparity.weightings.losses import losses_of
 
 TINY = 1e-10
@@ -21,14 +22,14 @@ TINY = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
-class QFair:
+class QFair(Weighting[None]):
     """Weights grow with the loss a client received, to the power q (q-FedAvg)."""
 
     q: float = 1.0
     """Power of the loss in a weight; 0 is FedAvg, higher favours clients that lose more and shortens the step."""
     lipschitz: float | None = None
     """L; higher shortens the step; none: 1 / the local learning rate, which a spec knows (10 without one)."""
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Li et al., Fair Resource Allocation in Federated Learning, ICLR 2020"
 
     def __post_init__(self) -> None:

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Weighting
 from fedparity.core.rows import gram as inner_products
 from fedparity.core.rows import squared_lengths
 from fedparity.core.types import FloatArray, Rows
 
 
 @dataclass(frozen=True, slots=True)
-class Clipped:
+class Clipped(Weighting[None]):
     """The mean of updates cut to the median length."""
 
     factor: float = 1.0
@@ -45,7 +46,7 @@ class Clipped:
 
 
 @dataclass(frozen=True, slots=True)
-class GeometricMedian:
+class GeometricMedian(Weighting[None]):
     """The point with the least sum of distances to all updates, as weights (smoothed Weiszfeld)."""
 
     steps: int = 32
@@ -77,7 +78,7 @@ class GeometricMedian:
 
 
 @dataclass(frozen=True, slots=True)
-class Krum:
+class Krum(Weighting[None]):
     """The mean of the updates that have the closest neighbours (multi-Krum)."""
 
     bad: float = 0.2

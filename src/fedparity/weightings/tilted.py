@@ -15,17 +15,18 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import FloatArray, Rows
+from fedparity.core.protocols import Weighting
+from fedparity.core.types import FloatArray, ReportField, Rows
 from fedparity.weightings.losses import losses_of
 
 
 @dataclass(frozen=True, slots=True)
-class Tilted:
+class Tilted(Weighting[None]):
     """Weights proportional to e^(t x loss) (TERM)."""
 
     t: float = 0.1
     """Strength of the tilt; 0 is the plain mean, higher favours high losses, negative favours low ones."""
-    report_fields: ClassVar[tuple[str, ...]] = ("loss_before",)
+    report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Li et al., Tilted Empirical Risk Minimization, ICLR 2021"
 
     def __post_init__(self) -> None:

@@ -11,12 +11,12 @@ pytestmark = pytest.mark.slow
 BOOKKEEPING = """
 import json, os, resource, sys, threading, time
 import numpy as np
-from fedparity import SURROGATES, WEIGHTINGS, ClientReport, Ledger, Rows
+from fedparity import MEMORIES, WEIGHTINGS, ClientReport, Ledger, Rows
 from fedparity.core.rows import combine
 
 N, D, m = 100, 11_173_962, 5
-surrogate, weighting = SURROGATES.build("memory:own=replace"), WEIGHTINGS.build("memory_mean")
-state, ledger = surrogate.init(N), Ledger.empty(N)
+memory, weighting = MEMORIES.build("last_updates:own=replace"), WEIGHTINGS.build("memory_mean")
+state, ledger = memory.init(N), Ledger.empty(N)
 base = np.random.default_rng(0).normal(size=D).astype(np.float32)
 params = np.zeros(D, np.float32)
 
@@ -35,12 +35,12 @@ for t in range(N // m + 1):
     ids = np.arange(t * m, t * m + m) % N
     deltas = [base * np.float32(k + 1 + t) for k in ids.tolist()]
     fresh = Rows(ids, deltas, ids * 0, np.ones(m), np.ones(m), np.ones(m))
-    rows, state = surrogate.complete(state, t, fresh, params, ledger)
+    rows, state = memory.complete(state, t, fresh, params, ledger)
     weights, _ = weighting.weigh(None, rows, ledger)
     step = None
     if t >= N // m - 1:  # the sum over everybody, twice
         step = combine(weights, rows.deltas, D)
-    state = surrogate.remember(state, [ClientReport(int(k), d) for k, d in zip(ids, deltas)], np.zeros(m))
+    state = memory.remember(state, [ClientReport(int(k), d) for k, d in zip(ids, deltas)])
     ledger.last_completed[ids] = t
     ledger.rounds += 1
     count = len(rows.clients)

@@ -9,7 +9,7 @@ each client keeps its own last update. Erasing a client cannot take its part out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,7 +17,8 @@ import numpy as np
 
 from fedparity.core.ledger import Ledger
 from fedparity.core.marks import PER_CLIENT
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
+from fedparity.core.protocols import Memory
+from fedparity.core.types import ClientReport, Rows, Vector
 
 NOBODY = -1
 """The client of a row that is not one client's."""
@@ -31,20 +32,15 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningSum:
+class RunningSum(Memory[Sum]):
     """The sum of everybody's latest update, for clients that send differences (FedLaAvg)."""
 
+    goes_with: ClassVar[Mapping[str, str]] = {"weighting": "fedlaavg", "local": "difference"}
     reference: ClassVar[str] = "Yan et al., Federated Optimization under Intermittent Client Availability, 2023"
 
     def init(self, num_clients: int) -> Sum:
         """Nothing was sent."""
         return Sum({})
-
-    def stand_in(
-        self, state: Sum, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[SurrogateCredit, Sum]:
-        """No utility is credited: only the model remembers."""
-        return SurrogateCredit(), state
 
     def complete(self, state: Sum, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Sum]:
         """One row for the sum as it was before this round."""
@@ -60,7 +56,7 @@ class RunningSum:
             probs=np.concatenate([[1.0], rows.probs]),
         ), state
 
-    def remember(self, state: Sum, reports: Sequence[ClientReport], utility: FloatArray) -> Sum:
+    def remember(self, state: Sum, reports: Sequence[ClientReport]) -> Sum:
         """Add this round's differences, in client order."""
         deltas = [r.delta for r in sorted(reports, key=lambda r: r.client) if r.delta is not None]
         if deltas:

@@ -1,9 +1,9 @@
-"""Prototypes of a real network: the head is where the surrogate looks for it, and its step helps the absent."""
+"""Prototypes of a real network: the head is where the memory looks for it, and its step helps the absent."""
 
 import numpy as np
 import pytest
 
-from fedparity import SURROGATES, WEIGHTINGS, Coordinator, InProcess, Intermittent, Ledger, Rows, Trace, run, stream
+from fedparity import MEMORIES, WEIGHTINGS, Coordinator, InProcess, Intermittent, Ledger, Rows, Trace, run, stream
 from fedparity.schedulers import Uniform
 
 torch = pytest.importorskip("torch")
@@ -25,9 +25,9 @@ def test_the_step_is_torchs_gradient_of_the_head_on_the_prototypes(task):
     from small_tasks import mlp
 
     params = task.init(stream(0, "init"))
-    rule = SURROGATES.build("prototype:rate=1")
-    reports = reports_of(task, Coordinator(8, surrogate=rule), params)
-    state, ledger = rule.remember(rule.init(8), reports, np.zeros(8)), Ledger.empty(8)
+    rule = MEMORIES.build("prototype:rate=1")
+    reports = reports_of(task, Coordinator(8, memory=rule), params)
+    state, ledger = rule.remember(rule.init(8), reports), Ledger.empty(8)
     ledger.last_completed[:] = 0
     ids = np.empty(0, np.int64)
     none = Rows(ids, (), ids, np.empty(0), np.empty(0), np.empty(0))
@@ -56,10 +56,10 @@ def test_a_class_that_is_away_is_forgotten_less(task):
     away[6:, 4:] = False
     engine, params = Intermittent(InProcess(task), Trace.from_matrix(away)), task.init(stream(0, "init"))
     loss = {}
-    for surrogate, weighting in (("none", "mean"), ("prototype:rate=.5,max_age=none", "decayed_mean:lam=0,by=size")):
+    for memory, weighting in (("none", "mean"), ("prototype:rate=.5,max_age=none", "decayed_mean:lam=0,by=size")):
         method = Coordinator(
-            4, scheduler=Uniform(), surrogate=SURROGATES.build(surrogate), weighting=WEIGHTINGS.build(weighting)
+            4, scheduler=Uniform(), memory=MEMORIES.build(memory), weighting=WEIGHTINGS.build(weighting)
         )
         state = run(method, engine, 40, params=params, num_clients=8)
-        loss[surrogate] = float(task.evaluate(state.params, np.arange(4, 8)).loss.mean())
+        loss[memory] = float(task.evaluate(state.params, np.arange(4, 8)).loss.mean())
     assert loss["prototype:rate=.5,max_age=none"] < 0.8 * loss["none"]

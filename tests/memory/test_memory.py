@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedparity import (
-    SURROGATES,
+    MEMORIES,
     WEIGHTINGS,
     ClientReport,
     ConfigError,
@@ -26,10 +26,10 @@ from fedparity import (
 from fedparity.core.rows import combine, gram, let_go, mapping_of
 from fedparity.core.spill import SpillFile, as_float32
 from fedparity.core.types import Prototypes
-from fedparity.local.rules import LOCALS
+from fedparity.local import LOCALS
+from fedparity.memory.prototype import head_gradient
 from fedparity.metrics.participation import influence
 from fedparity.schedulers import Fixed
-from fedparity.surrogates.prototype import head_gradient
 from fedparity.tasks import Quadratic
 
 NONE = np.empty(0)
@@ -49,9 +49,9 @@ def ledger_of(rounds, last):
 
 
 def remembering(text, updates):
-    rule = SURROGATES.build(text)
+    rule = MEMORIES.build(text)
     reports = [ClientReport(k, np.atleast_1d(np.array(v, float)), 7, 0.125) for k, v in updates.items()]
-    return rule, rule.remember(rule.init(5), reports, np.zeros(len(reports)))
+    return rule, rule.remember(rule.init(5), reports)
 
 
 def shown(rows):
@@ -64,12 +64,12 @@ LEDGER = ledger_of(6, [5, 2, -1, 4, -1])
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("memory", [(0, 1, 1), (1, 0, 9), (1, 4, 2), (2, 0, 8), (3, 2, 3)]),
-        ("memory:own=replace", [(0, 1, 1), (1, 0, 9), (2, 0, 8), (3, 2, 3)]),
-        ("memory:max_age=2", [(0, 1, 1), (1, 0, 9), (2, 0, 8), (3, 2, 3)]),
-        ("memory:max_age=1", [(0, 1, 1), (1, 0, 9), (2, 0, 8)]),
-        ("memory:max_age=0", [(1, 0, 9), (2, 0, 8)]),
-        ("memory:wait=true", []),
+        ("last_updates", [(0, 1, 1), (1, 0, 9), (1, 4, 2), (2, 0, 8), (3, 2, 3)]),
+        ("last_updates:own=replace", [(0, 1, 1), (1, 0, 9), (2, 0, 8), (3, 2, 3)]),
+        ("last_updates:max_age=2", [(0, 1, 1), (1, 0, 9), (2, 0, 8), (3, 2, 3)]),
+        ("last_updates:max_age=1", [(0, 1, 1), (1, 0, 9), (2, 0, 8)]),
+        ("last_updates:max_age=0", [(1, 0, 9), (2, 0, 8)]),
+        ("last_updates:wait=true", []),
         ("decayed", [(0, 1, 1), (1, 0, 9), (2, 0, 8), (3, 2, 3)]),
         ("decayed:max_age=1", [(0, 1, 1), (1, 0, 9), (2, 0, 8)]),
     ],
@@ -81,7 +81,7 @@ def test_which_rows_are_added(text, expected):
 
 
 def test_a_stale_row_has_what_its_report_said():
-    rule, state = remembering("memory", {0: 1.0, 1: 2.0})
+    rule, state = remembering("last_updates", {0: 1.0, 1: 2.0})
     rows, _ = rule.complete(state, 6, rows_of({1: 9.0}), np.zeros(1), LEDGER)
     assert rows.sizes.tolist() == [7, 5, 7]
     assert rows.losses.tolist() == [0.125, 0.5, 0.125]
@@ -89,18 +89,18 @@ def test_a_stale_row_has_what_its_report_said():
 
 
 def test_waiting_ends_when_everybody_was_seen_once():
-    rule, state = remembering("memory:wait=true,own=replace", dict.fromkeys(range(4), 1.0))
+    rule, state = remembering("last_updates:wait=true,own=replace", dict.fromkeys(range(4), 1.0))
     ledger = ledger_of(6, [5, 2, 3, 4, -1])
     assert len(rule.complete(state, 6, rows_of({0: 9.0}), np.zeros(1), ledger)[0].clients) == 0
     rows, _ = rule.complete(state, 6, rows_of({4: 9.0}), np.zeros(1), ledger)
     assert rows.clients.tolist() == [0, 1, 2, 3, 4]
 
 
-def a_run(weighting, surrogate, local="plain", rounds=25, ram=None, **more):
-    text = surrogate if ram is None else f"{surrogate}{',' if ':' in surrogate else ':'}ram={ram}"
+def a_run(weighting, memory, local="plain", rounds=25, ram=None, **more):
+    text = memory if ram is None else f"{memory}{',' if ':' in memory else ':'}ram={ram}"
     matrix = np.random.default_rng(5).random((rounds, 6)) < np.linspace(0.15, 0.8, 6)
     method = Coordinator(
-        3, weighting=WEIGHTINGS.build(weighting), surrogate=SURROGATES.build(text), local=LOCALS.build(local), **more
+        3, weighting=WEIGHTINGS.build(weighting), memory=MEMORIES.build(text), local=LOCALS.build(local), **more
     )
     journal = Journal()
     engine = Intermittent(InProcess(Quadratic.random(6, seed=1)), Trace.from_matrix(matrix))
@@ -108,30 +108,35 @@ def a_run(weighting, surrogate, local="plain", rounds=25, ram=None, **more):
     return state, journal
 
 
-@pytest.mark.parametrize("surrogate", ["memory:max_age=0", "decayed:max_age=0"])
+@pytest.mark.parametrize("memory", ["last_updates:max_age=0", "decayed:max_age=0"])
 @pytest.mark.parametrize("weighting", ["mean", "fair_vector", "decayed_mean", "fedau", "by_size"])
-def test_a_memory_that_adds_nothing_changes_no_bit(weighting, surrogate):
+def test_a_memory_that_adds_nothing_changes_no_bit(weighting, memory):
     """Of journal and model; a decayed mean without stale rows is the mean."""
     plain = a_run("mean" if weighting == "decayed_mean" else weighting, "none")
-    assert a_run(weighting, surrogate)[1].head() == plain[1].head()
+    assert a_run(weighting, memory)[1].head() == plain[1].head()
 
 
 def test_a_decayed_mean_without_weight_for_the_absent_is_the_mean_to_the_bit():
-    assert a_run("decayed_mean:eta0=0", "memory")[0].params.tobytes() == a_run("mean", "none")[0].params.tobytes()
+    assert a_run("decayed_mean:eta0=0", "last_updates")[0].params.tobytes() == a_run("mean", "none")[0].params.tobytes()
 
 
 @pytest.mark.parametrize(
-    ("weighting", "surrogate"),
-    [("memory_mean", "memory:own=replace"), ("fedvarp", "memory"), ("decayed_mean", "decayed"), ("fedawe", "echo")],
+    ("weighting", "memory"),
+    [
+        ("memory_mean", "last_updates:own=replace"),
+        ("fedvarp", "last_updates"),
+        ("decayed_mean", "decayed"),
+        ("fedawe", "echo"),
+    ],
 )
-def test_bits_do_not_depend_on_where_vectors_lie(weighting, surrogate):
-    local = "received" if surrogate == "echo" else "plain"
-    found = {a_run(weighting, surrogate, local, ram=ram)[1].head() for ram in (0, 40, 10**9)}
+def test_bits_do_not_depend_on_where_vectors_lie(weighting, memory):
+    local = "received" if memory == "echo" else "plain"
+    found = {a_run(weighting, memory, local, ram=ram)[1].head() for ram in (0, 40, 10**9)}
     assert len(found) == 1
 
 
 def test_fedlaavg_is_mifa_in_a_run():
-    mifa, _ = a_run("memory_mean:over=all", "memory:own=replace")
+    mifa, _ = a_run("memory_mean:over=all", "last_updates:own=replace")
     light, journal = a_run("fedlaavg", "running_sum", "difference")
     assert light.params == pytest.approx(mifa.params, rel=1e-5, abs=1e-7)
     records = list(journal.records())
@@ -157,8 +162,8 @@ def test_mifa_goes_to_the_optimum_where_the_mean_of_those_that_came_does_not():
     matrix = np.random.default_rng(5).random((1500, 6)) < np.linspace(0.05, 0.9, 6)
     engine = Intermittent(InProcess(task), Trace.from_matrix(matrix))
     apart = {}
-    for weighting, surrogate in (("memory_mean", "memory:own=replace"), ("mean", "none")):
-        method = Coordinator(6, weighting=WEIGHTINGS.build(weighting), surrogate=SURROGATES.build(surrogate))
+    for weighting, memory in (("memory_mean", "last_updates:own=replace"), ("mean", "none")):
+        method = Coordinator(6, weighting=WEIGHTINGS.build(weighting), memory=MEMORIES.build(memory))
         state = run(method, engine, 1500, params=np.zeros(4), num_clients=6)
         apart[weighting] = float(np.linalg.norm(state.params - task.optimum()))
     assert apart["memory_mean"] < 0.1 * apart["mean"]
@@ -167,26 +172,25 @@ def test_mifa_goes_to_the_optimum_where_the_mean_of_those_that_came_does_not():
 # --- decayed
 
 
-def test_the_decayed_surrogate_logs_lemma_3():
+def test_the_decayed_memory_logs_lemma_3():
     rule, state = remembering("decayed:eta0=2,lam=.5,epsilon=.25", {0: 1.0, 1: 2.0, 3: 3.0})
     _, state = rule.complete(state, 6, rows_of({1: 9.0}), np.zeros(1), LEDGER)
-    found, _ = rule.stand_in(state, 6, NONE.astype(int), LEDGER, None)
+    eta_sum, bias_bound = rule.bias(state)
     total = 2 * (math.exp(-0.5) + math.exp(-1))
-    assert found.eta_sum == pytest.approx(total)
-    assert found.bias_bound == pytest.approx(total / 4)
-    assert len(found.clients) == 0
+    assert eta_sum == pytest.approx(total)
+    assert bias_bound == pytest.approx(total / 4)
 
 
 def test_epsilon_is_measured_on_those_that_come_back():
     rule, state = remembering("decayed", {0: 1.0, 1: 2.0, 3: 3.0})
     _, state = rule.complete(state, 6, rows_of({2: 8.0}), np.zeros(1), LEDGER)
-    assert math.isnan(rule.stand_in(state, 6, NONE.astype(int), LEDGER, None)[0].bias_bound)  # nobody came back yet
+    assert math.isnan(rule.bias(state)[1])  # nobody came back yet
     _, state = rule.complete(state, 6, rows_of({1: 9.0}), np.zeros(1), LEDGER)
     assert state.epsilon == pytest.approx(7)
     _, state = rule.complete(state, 6, rows_of({1: 2.5}), np.zeros(1), LEDGER)
     assert state.epsilon == pytest.approx(7)  # the largest so far
-    found, _ = rule.stand_in(state, 6, NONE.astype(int), LEDGER, None)
-    assert found.bias_bound == pytest.approx(7 * found.eta_sum)
+    eta_sum, bias_bound = rule.bias(state)
+    assert bias_bound == pytest.approx(7 * eta_sum)
 
 
 def test_lemma_3_holds_for_the_step_itself():
@@ -208,10 +212,8 @@ def test_a_prototype_row_is_a_step_of_the_head_alone():
     first = 5
     params = rng.normal(size=first + labels * (features + 1) + tail)
     means, counts = rng.normal(size=(labels, features)), np.array([4, 0, 2])
-    rule = SURROGATES.build(f"prototype:rate=.5,tail={tail}")
-    state = rule.remember(
-        rule.init(5), [ClientReport(1, params * 0, prototypes=Prototypes(means, counts))], np.zeros(1)
-    )
+    rule = MEMORIES.build(f"prototype:rate=.5,tail={tail}")
+    state = rule.remember(rule.init(5), [ClientReport(1, params * 0, prototypes=Prototypes(means, counts))])
     rows, _ = rule.complete(state, 6, rows_of({0: params * 0}), params, LEDGER)
     assert (rows.clients.tolist(), rows.ages.tolist(), rows.sizes.tolist()) == ([0, 1], [0, 4], [5, 6])
     row = rows.deltas[1]
@@ -232,9 +234,9 @@ def test_a_prototype_row_is_a_step_of_the_head_alone():
 
 
 def test_prototypes_and_the_model_must_fit():
-    rule = SURROGATES.build("prototype")
+    rule = MEMORIES.build("prototype")
     report = ClientReport(1, np.zeros(4), prototypes=Prototypes(np.ones((3, 2)), np.ones(3, int)))
-    state = rule.remember(rule.init(5), [report], np.zeros(1))
+    state = rule.remember(rule.init(5), [report])
     with pytest.raises(ConfigError, match="prototypes of 3 x 2"):
         rule.complete(state, 6, rows_of({}), np.zeros(4), LEDGER)
 
@@ -246,10 +248,10 @@ def test_a_head_on_one_label_has_a_gradient():
 
 
 def test_rows_of_zeros_take_no_memory_until_touched():
-    rule = SURROGATES.build("prototype")
+    rule = MEMORIES.build("prototype")
     params = np.zeros(20_000_000, np.float32)
     found = Prototypes(np.ones((10, 8)), np.ones(10, int))
-    state = rule.remember(rule.init(5), [ClientReport(k, None, prototypes=found) for k in range(5)], np.zeros(5))
+    state = rule.remember(rule.init(5), [ClientReport(k, None, prototypes=found) for k in range(5)])
     before = resident()
     rows, _ = rule.complete(state, 6, rows_of({}), params, ledger_of(6, [5] * 5))
     assert len(rows.clients) == 5
@@ -265,13 +267,13 @@ def resident():
 
 
 def test_echo_rows_are_how_far_the_model_moved_since():
-    rule = SURROGATES.build("echo")
+    rule = MEMORIES.build("echo")
     state, ledger = rule.init(5), Ledger.empty(5)
     models = [np.array([float(t * t)]) for t in range(6)]
     for t, ids in enumerate(([0, 1], [0], [], [0, 1, 2])):
         rows, state = rule.complete(state, t, rows_of(dict.fromkeys(ids, 0.5)), models[t], ledger)
         if ids:
-            state = rule.remember(state, [ClientReport(k, np.ones(1)) for k in ids], np.zeros(len(ids)))
+            state = rule.remember(state, [ClientReport(k, np.ones(1)) for k in ids])
         ledger.last_completed[ids] = t
         ledger.rounds += 1
     # 0 got model 2 (the one round 1 ended with), 1 got model 1; the model is number 3 now; 2 was never here.
@@ -364,17 +366,17 @@ def test_no_named_file_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text", ["memory:max_age=-1", "memory:ram=-1", "decayed:eta0=0", "prototype:rate=0", "echo:ram=-1"]
+    "text", ["last_updates:max_age=-1", "last_updates:ram=-1", "decayed:eta0=0", "prototype:rate=0", "echo:ram=-1"]
 )
 def test_values_that_make_no_sense_are_refused(text):
     with pytest.raises(ConfigError, match=text.partition(":")[2]):
-        SURROGATES.build(text)
+        MEMORIES.build(text)
 
 
 def test_a_schedule_in_which_nobody_comes_leaves_the_model_until_somebody_did():
     method = Coordinator(
         2, scheduler=Fixed([np.array([], int), np.array([0, 1]), np.array([], int)]), min_reports=0,
-        weighting=WEIGHTINGS.build("memory_mean"), surrogate=SURROGATES.build("memory:own=replace"),
+        weighting=WEIGHTINGS.build("memory_mean"), memory=MEMORIES.build("last_updates:own=replace"),
     )  # fmt: skip
     state, seen = method.init(2, np.zeros(1)), []
     for reports in ([], [ClientReport(0, np.array([1.0])), ClientReport(1, np.array([3.0]))], []):

@@ -12,7 +12,7 @@ until they are touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, ReportField, Rows, SurrogateCredit, Vector
-from fedparity.surrogates.stale import Kept, with_stale
+from fedparity.core.protocols import Memory
+from fedparity.core.types import ClientReport, FloatArray, ReportField, Rows, Vector
+from fedparity.memory.stale import Kept, with_stale
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
@@ -41,7 +42,7 @@ def head_gradient(
 
 
 @dataclass(frozen=True, slots=True)
-class Prototype:
+class Prototype(Memory[Kept]):
     """A step of the last layer on the class means that a missing client last sent."""
 
     rate: float = 0.1
@@ -61,12 +62,6 @@ class Prototype:
     def init(self, num_clients: int) -> Kept:
         """Nobody sent prototypes."""
         return Kept.empty(num_clients)
-
-    def stand_in(
-        self, state: Kept, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[SurrogateCredit, Kept]:
-        """No utility is credited."""
-        return SurrogateCredit(), state
 
     def complete(self, state: Kept, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Kept]:
         """A row for each client that sent prototypes and is missing."""
@@ -91,7 +86,7 @@ class Prototype:
         row[first:end] = -self.rate * head_gradient(weight, bias, old[:, :-1], old[:, -1])
         return row
 
-    def remember(self, state: Kept, reports: Sequence[ClientReport], utility: FloatArray) -> Kept:
+    def remember(self, state: Kept, reports: Sequence[ClientReport]) -> Kept:
         """Keep this round's prototypes in place of earlier ones."""
         for report in reports:
             if report.prototypes is not None:

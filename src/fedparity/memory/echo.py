@@ -11,7 +11,7 @@ which a client that was never here cannot have received). Participants of one ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -20,9 +20,10 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
 from fedparity.core.marks import CLIENT_NUMBERS
+from fedparity.core.protocols import Memory
 from fedparity.core.spill import GIGABYTE, SpillFile
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
-from fedparity.surrogates.stale import Kept, with_stale
+from fedparity.core.types import ClientReport, Ids, Rows, Vector
+from fedparity.memory.stale import Kept, with_stale
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class Models:
 
 
 @dataclass(frozen=True, slots=True)
-class Echo:
+class Echo(Memory[Models]):
     """Rows that say how far the model has moved since each participant last received it (FedAWE)."""
 
     ram: int = GIGABYTE
@@ -42,6 +43,7 @@ class Echo:
     spill: SpillFile = field(
         default_factory=SpillFile, init=False, repr=False, compare=False, metadata={"settable": False}
     )
+    goes_with: ClassVar[Mapping[str, str]] = {"weighting": "fedawe", "local": "received"}
     reference: ClassVar[str] = "Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability"
 
     def __post_init__(self) -> None:
@@ -50,12 +52,6 @@ class Echo:
     def init(self, num_clients: int) -> Models:
         """Nobody received a model."""
         return Models(Kept.empty(num_clients))
-
-    def stand_in(
-        self, state: Models, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[SurrogateCredit, Models]:
-        """No utility is credited."""
-        return SurrogateCredit(), state
 
     def complete(self, state: Models, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Models]:
         """A row x_k - w for each participant that was here before, but not in the round before."""
@@ -72,7 +68,7 @@ class Echo:
         moved = [models[k] - params for k in clients.tolist()]
         return with_stale(rows, state.received, clients, moved, ages[back]), state
 
-    def remember(self, state: Models, reports: Sequence[ClientReport], utility: FloatArray) -> Models:
+    def remember(self, state: Models, reports: Sequence[ClientReport]) -> Models:
         """These get the model that the round ended with, which the next one starts from."""
         for report in reports:
             state.received.sizes[report.client] = report.num_samples

@@ -1,4 +1,4 @@
-"""The paper's surrogate in the model's step (Behfar and Mortier, Lemma 3 and Theorem 3): last updates, decayed.
+"""The paper's memory in the model's step (Behfar and Mortier, Lemma 3 and Theorem 3): last updates, decayed.
 
     eta_k = eta0 exp(-lam delta_k),   delta_k = rounds since k last completed one      |bias| <= eps sum of eta_k
 
@@ -11,7 +11,7 @@ back with. That is what the server can know: of those that stay away it is an es
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -19,11 +19,12 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Memory
 from fedparity.core.rows import combine, dot
 from fedparity.core.spill import GIGABYTE
-from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
-from fedparity.surrogates.memory import Memory
-from fedparity.surrogates.stale import Kept
+from fedparity.core.types import ClientReport, Rows, Vector
+from fedparity.memory.last_updates import LastUpdates
+from fedparity.memory.stale import Kept
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
@@ -32,13 +33,13 @@ CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning
 class Decaying:
     """Everybody's last update, the sum of eta in this round, and the error measured so far."""
 
-    memory: Kept
+    last: Kept
     eta_sum: float = 0.0
     epsilon: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
-class Decayed:
+class Decayed(Memory[Decaying]):
     """Last updates of those that are missing, for weights that decay with age (Lemma 3, Theorem 3)."""
 
     eta0: float = 1.0
@@ -48,7 +49,7 @@ class Decayed:
     """Bound on the distance between a stale and the true update; none: measured on those that come back."""
     ram: int = GIGABYTE
     """Bytes of updates held in memory; the rest lies in temporary files."""
-    memory: Memory = field(init=False, repr=False, compare=False, metadata={"settable": False})
+    updates: LastUpdates = field(init=False, repr=False, compare=False, metadata={"settable": False})
     reference: ClassVar[str] = CUP
 
     def __post_init__(self) -> None:
@@ -56,20 +57,11 @@ class Decayed:
         checks.positive("lam", self.lam)
         if self.epsilon is not None:
             checks.not_negative("epsilon", self.epsilon)
-        object.__setattr__(self, "memory", Memory(own="replace", max_age=self.max_age, ram=self.ram))
+        object.__setattr__(self, "updates", LastUpdates(own="replace", max_age=self.max_age, ram=self.ram))
 
     def init(self, num_clients: int) -> Decaying:
         """Nobody was seen."""
-        return Decaying(self.memory.init(num_clients))
-
-    def stand_in(
-        self, state: Decaying, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[SurrogateCredit, Decaying]:
-        """No utility is credited; the sum of eta and the bound are those of the rows added."""
-        epsilon = state.epsilon if self.epsilon is None else self.epsilon
-        return SurrogateCredit(
-            eta_sum=state.eta_sum, bias_bound=epsilon * state.eta_sum if state.eta_sum else 0.0
-        ), state
+        return Decaying(self.updates.init(num_clients))
 
     def complete(
         self, state: Decaying, round: int, rows: Rows, params: Vector, ledger: Ledger
@@ -77,15 +69,20 @@ class Decayed:
         """Stale rows for those without a fresh one; what came back is compared with what stood in for it."""
         if self.epsilon is None:
             for client, delta in zip(rows.clients.tolist(), rows.deltas, strict=True):
-                if client in state.memory.kept:
-                    apart = combine(np.array([1.0, -1.0]), (delta, state.memory.kept[client]), len(delta))
+                if client in state.last.kept:
+                    apart = combine(np.array([1.0, -1.0]), (delta, state.last.kept[client]), len(delta))
                     state.epsilon = float(np.fmax(state.epsilon, math.sqrt(dot(apart, apart))))
-        found, state.memory = self.memory.complete(state.memory, round, rows, params, ledger)
+        found, state.last = self.updates.complete(state.last, round, rows, params, ledger)
         ages = found.ages[found.ages > 0]
         state.eta_sum = float((self.eta0 * np.exp(-self.lam * ages)).sum())
         return found, state
 
-    def remember(self, state: Decaying, reports: Sequence[ClientReport], utility: FloatArray) -> Decaying:
+    def bias(self, state: Decaying) -> tuple[float, float]:
+        """The sum of eta over the rows added in this round, and Lemma 3's bound."""
+        epsilon = state.epsilon if self.epsilon is None else self.epsilon
+        return state.eta_sum, epsilon * state.eta_sum if state.eta_sum else 0.0
+
+    def remember(self, state: Decaying, reports: Sequence[ClientReport]) -> Decaying:
         """Keep this round's updates in place of earlier ones."""
-        state.memory = self.memory.remember(state.memory, reports, utility)
+        state.last = self.updates.remember(state.last, reports)
         return state

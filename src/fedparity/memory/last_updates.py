@@ -14,7 +14,7 @@ weighting's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -22,15 +22,16 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.protocols import Memory
 from fedparity.core.spill import GIGABYTE, SpillFile
-from fedparity.core.types import NO_FLOATS, NO_IDS, ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
-from fedparity.surrogates.stale import Kept, with_stale
+from fedparity.core.types import NO_FLOATS, NO_IDS, ClientReport, Rows, Vector
+from fedparity.memory.stale import Kept, with_stale
 
 NO_ROWS = Rows(NO_IDS, (), NO_IDS, NO_FLOATS, NO_FLOATS, NO_FLOATS)
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class LastUpdates(Memory[Kept]):
     """Everybody's last update takes part in the step, as old as it is (MIFA, FedVARP, FedStale)."""
 
     own: Literal["keep", "replace"] = "keep"
@@ -53,12 +54,6 @@ class Memory:
         """Nobody was seen."""
         return Kept.empty(num_clients)
 
-    def stand_in(
-        self, state: Kept, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
-    ) -> tuple[SurrogateCredit, Kept]:
-        """No utility is credited: only the model remembers."""
-        return SurrogateCredit(), state
-
     def complete(self, state: Kept, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Kept]:
         """One stale row for each remembered client."""
         if self.wait and len(state.kept.keys() | set(rows.clients.tolist())) < ledger.num_clients:
@@ -71,7 +66,7 @@ class Memory:
         chosen = clients[used]
         return with_stale(rows, state, chosen, [state.kept[k] for k in chosen.tolist()], ages[used]), state
 
-    def remember(self, state: Kept, reports: Sequence[ClientReport], utility: FloatArray) -> Kept:
+    def remember(self, state: Kept, reports: Sequence[ClientReport]) -> Kept:
         """Keep this round's updates in place of earlier ones."""
         made = [(r.client, r.delta) for r in reports if r.delta is not None]
         for report in reports:

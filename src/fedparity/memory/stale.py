@@ -1,4 +1,4 @@
-"""What surrogates that add rows share: what is kept of each client, and rows put into order."""
+"""What memories share: what is kept of each client, and rows put into order."""
 
 from __future__ import annotations
 

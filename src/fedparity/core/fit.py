@@ -1,0 +1,37 @@
+"""Whether the components of a method fit together: half of a published method is refused, with the other half named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Component
+from fedparity.core.registry import Registry, component_class
+from fedparity.local import LOCALS
+from fedparity.memory import MEMORIES
+from fedparity.weightings import WEIGHTINGS
+
+TABLES: Mapping[str, Registry[Any]] = {"weighting": WEIGHTINGS, "memory": MEMORIES, "local": LOCALS}
+
+
+def check_fit(parts: Mapping[str, Component]) -> None:
+    """Refuse a component without those that it works on."""
+    for key, part in parts.items():
+        for other, text in part.goes_with.items():
+            if not _is(parts[other], TABLES[other], text):
+                raise ConfigError(
+                    f"{key} {_name(part, TABLES[key])!r} works on {other} {text!r}, but {other} is"
+                    f' {_name(parts[other], TABLES[other])!r}; set {other} = "{text}", or choose another {key}'
+                )
+
+
+def _is(part: Component, table: Registry[Any], text: str) -> bool:
+    """Whether a component is what `NAME[:key=value,...]` says, in the parameters that it gives."""
+    name, _, rest = text.partition(":")
+    given = (pair.split("=") for pair in rest.split(",") if pair)
+    return type(part) is component_class(table[name]) and all(str(getattr(part, k)) == v for k, v in given)
+
+
+def _name(part: Component, table: Registry[Any]) -> str:
+    return next((n for n in table if component_class(table[n]) is type(part)), type(part).__name__)
