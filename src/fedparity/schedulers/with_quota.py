@@ -3,19 +3,22 @@
     times k was asked in any `window` of W rounds  <=  max(1, floor(quota * m W / N))
 
 Clients at their quota are hidden from the inner scheduler, so its inclusion probabilities stay true. Slots that only
-they could take stay empty. This bounds what a client can gain by whatever the inner scheduler believes of it.
+they could take stay empty, or with `spare = "fill"` the inner scheduler gives them to some of them after all: nobody
+else is there to be crowded out, but thin rounds are theirs. This bounds what a client can gain by whatever the inner
+scheduler believes of it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.protocols import Feedback
-from fedparity.core.types import Cohort, RoundView
+from fedparity.core.types import NO_IDS, BoolArray, Cohort, RoundView
 from fedparity.schedulers.inner import Watched, Wrapper, only
 
 
@@ -24,7 +27,11 @@ class WithQuota(Wrapper):
     """Any scheduler, with nobody asked for more than `quota` times the fair share of a window."""
 
     quota: float = 1.3
+    """Most times the fair share that a client gets."""
     window: int = 100
+    """Rounds over which that is counted."""
+    spare: Literal["empty", "fill"] = "empty"
+    """What becomes of slots that only clients at their quota could take."""
 
     def __post_init__(self) -> None:
         Wrapper.__post_init__(self)
@@ -37,12 +44,24 @@ class WithQuota(Wrapper):
 
     def select(self, state: Watched, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, Watched]:
         """The inner scheduler's choice among those below their quota."""
-        everyone = view.ledger.num_clients
-        most = max(1, math.floor(self.quota * view.cohort * self.window / everyone))
-        below = state.times(everyone)[view.available] < most
-        cohort, state.inner = self.policy.select(state.inner, only(view, below, view.cohort), rng)
+        below = self._below(state, view)
+        hidden = replace(view, whole=view.whole or view)
+        if self.spare == "fill" and np.count_nonzero(below) < min(view.cohort, len(view.available)):
+            sure = view.available[below]
+            cohort, state.inner = self.policy.select(state.inner, only(hidden, ~below, view.cohort - len(sure)), rng)
+            ids = np.concatenate([sure, cohort.clients])
+            order, probs = np.argsort(ids), np.concatenate([np.ones(len(sure)), cohort.probs])
+            cohort = Cohort(ids[order], probs[order], cohort.design, cohort.wasted)
+        else:
+            cohort, state.inner = self.policy.select(state.inner, only(hidden, below, view.cohort), rng)
         state.add(cohort.clients, self.window - 1)
         return cohort, state
+
+    def _below(self, state: Watched, view: RoundView) -> BoolArray:
+        """Which of the available have not been asked so often yet."""
+        most = max(1, math.floor(self.quota * (view.cohort * self.window / view.ledger.num_clients)))
+        asked, times = np.unique(np.concatenate([*state.recent, NO_IDS]), return_counts=True)
+        return ~np.isin(view.available, asked[times >= most], assume_unique=True)
 
     def learn(self, state: Watched, feedback: Feedback) -> Watched:
         """As the inner scheduler does."""
