@@ -166,11 +166,11 @@ BAD = {
     "second scheduler": (["--scheduler", "uniform", "--scheduler", "nope"], "unknown scheduler 'nope'"),
     "unknown key": (["--scheduler", "parity:targt=share"], "unknown key 'targt'; did you mean 'target'?"),
     "key without value": (["--scheduler", "parity:target"], "'target' must be written key=value"),
-    "key twice": (["--scheduler", "parity:window=1,window=2"], "key 'window' is given twice"),
+    "key twice": (["--scheduler", "parity:ratio=1,ratio=2"], "key 'ratio' is given twice"),
     "wrong type": (["--scheduler", "reactive:lam=high"], "reactive:lam='high' must be a number"),
     "wrong choice": (["--scheduler", "reactive:draw=best"], "reactive:draw='best' must be sample or top"),
     "NaN": (["--scheduler", "reactive:lam=nan"], "reactive:lam='nan' must be a finite number"),
-    "out of range": (["--scheduler", "parity:quota=0"], "quota=0.0 must be between 1 and 1e+06"),
+    "out of range": (["--scheduler", "parity:ratio=0"], "ratio=0.0 must be between 1 and 1e+06"),
     "alpha": (["--scheduler", "reactive:alpha=1/2"], "alpha has 2 numbers but there are 12 clients"),
     "unknown availability": (
         ["--availability", "bernouli"],

@@ -234,7 +234,7 @@ WRONG = {
     "no rounds": ("rounds = 0\n" + ONE, "spec.toml: key 'rounds' is 0: input should be greater than or equal to 1"),
     "cohort": ("cohort = 101\n" + ONE, "spec.toml: cohort=101 but population.clients=100; lower cohort to 100"),
     "method": (ONE.replace("parity", "paritee"), "methods.0: unknown method 'paritee'; did you mean 'parity'?"),
-    "parameter": (ONE + 'scheduler = "parity:quota=0"\n', "methods.0: scheduler: quota=0.0 must be between 1 and"),
+    "parameter": (ONE + 'scheduler = "parity:ratio=0"\n', "methods.0: scheduler: ratio=0.0 must be between 1 and"),
     "twice": (ONE + '[[methods]]\nname = "parity"\n', "methods: 'parity' is listed twice; give each its own name"),
     "key with a line break": ('"a\\nb" = 1\n' + ONE, "spec.toml: unknown key 'a\\nb'; known: cohort"),
     "alpha": (
