@@ -69,7 +69,8 @@ parity      0.209  (0.207)  0.124  (0.123)                1.014
 
 
 def test_the_own_scheduler_is_compared_with_parity(capsys, monkeypatch):
-    monkeypatch.setattr(SCHEDULERS, "_entries", dict(SCHEDULERS._entries))
+    for name in ("_entries", "_registered"):
+        monkeypatch.setattr(SCHEDULERS, name, getattr(SCHEDULERS, name).copy())
     load("own_scheduler").main()
     assert capsys.readouterr().out == OWN
 

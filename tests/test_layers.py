@@ -122,3 +122,14 @@ def test_importing_is_light(module):
     code = f"import sys, {module}; print(*(m for m in {HEAVY!r} if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_importing_does_not_look_at_what_is_installed():
+    code = (
+        "import importlib.metadata as m\n"
+        "def looked(**_): raise AssertionError\n"
+        "m.entry_points = looked\n"
+        "import fedparity, fedparity.cli.main, fedparity.cli.catalogue\n"
+        "fedparity.Coordinator(5, scheduler='parity:target=opportunity', weighting='qfair')"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -3,10 +3,10 @@
 import sys
 
 import pytest
-from stored_runs import contents
 
 from fedparity.core.errors import ConfigError
 from fedparity.experiment.spec import load
+from stored_runs import contents
 
 OWN = """
 from dataclasses import dataclass
@@ -72,7 +72,9 @@ def forget(folder):
     (folder / "imported").unlink()
 
 
-@pytest.mark.parametrize("command", ["verify run", "export run --out tables", "cite run", "compare run --out compared"])
+@pytest.mark.parametrize(
+    "command", ["verify run", "export run --out tables", "cite run", "compare run --out compared", "erase run 3"]
+)
 def test_a_folder_is_read_without_the_code_it_names(folder, fedparity, command):
     code, _, err = fedparity(*command.split())
     assert code == 0, err

@@ -29,6 +29,7 @@ from fedparity.cli.show import (
 from fedparity.cli.trace import trace_app
 from fedparity.cli.tune import tune_command
 from fedparity.core.errors import ConfigError, FedparityError
+from fedparity.core.imports import without_imports
 
 if TYPE_CHECKING:
     from fedparity.core.protocols import Availability
@@ -323,6 +324,7 @@ def export_command(
 
 
 @app.command("erase")
+@without_imports()
 def erase_command(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     client: Annotated[int, typer.Argument(help="The client's number.")],

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+from fedparity.core.registry import OURS
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -268,8 +270,7 @@ def show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
 
 def from_others(entry: dict[str, Any]) -> str:
     """Where a component comes from, if it is not one of ours."""
-    origin = entry.get("origin", "fedparity")
-    return "" if origin == "fedparity" else f" (from {origin})"
+    return "" if entry["origin"] == OURS else f" (from {entry['origin']})"
 
 
 def show_entry(entry: dict[str, Any], text: str, cites: Sequence[str] = ()) -> None:

@@ -265,6 +265,7 @@ def _words(value: Any) -> int:
     return sum(array.size for array in flatten(value)[1].values())
 
 
+@without_imports()
 def compare(parts: Sequence[Part], reference: str | None = None) -> Comparison:
     """Every method of every part against `reference` (else `uniform`, else the first); they must be paired."""
     if not parts:
@@ -427,8 +428,7 @@ def _curves(contenders: Sequence[Contender]) -> tuple[tuple[tuple[float, str], .
     groups: dict[str, list[tuple[float, str]]] = {}
     for c in contenders:
         text = str(c.method.scheduler)
-        with without_imports():  # only our own parity has a line
-            scheduler = SCHEDULERS.build(text)
+        scheduler = SCHEDULERS.build(text)
         if isinstance(scheduler, Parity) and not isinstance(scheduler.target, str):
             rest = c.method.model_dump(exclude={"name", "scheduler"})
             key = repr((dataclasses.replace(scheduler, target="share"), sorted(rest.items()), c.part.where))
