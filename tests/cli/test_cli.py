@@ -135,10 +135,8 @@ def test_list_says_where_a_component_comes_from(fedparity, monkeypatch):
     assert f"Nobody at all. (from {__name__}:Mine)" in " ".join(fedparity("list", "schedulers")[1].split())
     assert f"(from {__name__}:Mine)" in " ".join(fedparity("list", "mine")[1].split())
     assert "(from" not in fedparity("list", "weightings")[1]
-    origins = {
-        entry["name"]: entry["origin"]
-        for entry in json.loads(fedparity("list", "schedulers", "--json")[1])["schedulers"]
-    }
+    shown = json.loads(fedparity("list", "schedulers", "--json")[1])["schedulers"]
+    origins = {entry["name"]: entry["origin"] for entry in shown}
     assert origins["mine"] == f"{__name__}:Mine"
     assert origins["parity"] == "fedparity"
 
