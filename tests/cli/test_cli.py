@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from fedparity import AVAILABILITY, METRICS, SCHEDULERS, Trace, save_trace
+from fedparity import AVAILABILITY, METRICS, SCHEDULERS, Cohort, Trace, save_trace
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # typer uses what click has deprecated
@@ -123,9 +123,32 @@ def test_list_json(fedparity):
     assert {entry["name"] for entry in tables["metrics"]} == set(METRICS)
     for entries in tables.values():
         for entry in entries:
-            assert set(entry) - {"parameter_help"} == {"name", "summary", "parameters", "reference"}
+            assert set(entry) - {"parameter_help"} == {"name", "summary", "parameters", "reference", "origin"}
             assert entry["summary"]
             assert isinstance(entry["parameters"], dict)
+
+
+def test_list_says_where_a_component_comes_from(fedparity, monkeypatch):
+    for name in ("_entries", "_registered"):
+        monkeypatch.setattr(SCHEDULERS, name, getattr(SCHEDULERS, name).copy())
+    SCHEDULERS.register("mine", Mine)
+    assert f"Nobody at all. (from {__name__}:Mine)" in " ".join(fedparity("list", "schedulers")[1].split())
+    assert f"(from {__name__}:Mine)" in " ".join(fedparity("list", "mine")[1].split())
+    assert "(from" not in fedparity("list", "weightings")[1]
+    shown = json.loads(fedparity("list", "schedulers", "--json")[1])["schedulers"]
+    origins = {entry["name"]: entry["origin"] for entry in shown}
+    assert origins["mine"] == f"{__name__}:Mine"
+    assert origins["parity"] == "fedparity"
+
+
+class Mine:
+    """Nobody at all."""
+
+    def init(self, num_clients):
+        return ()
+
+    def select(self, state, view, rng):
+        return Cohort((), (), "unknown"), state
 
 
 def test_list_one_table(fedparity):

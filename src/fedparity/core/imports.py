@@ -19,7 +19,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedparity.core.errors import ConfigError
 
@@ -36,12 +36,17 @@ class NotImported:
     """A component of others whose code was not imported: it can be named, and refuses to be used."""
 
     text: str
+    keeps: ClassVar[bool] = False
 
-    def init(self, *_: object) -> Any:
-        """Refused, like all that a component is first asked for."""
+    def init(self, *_: object) -> NotImported:
+        """Itself: what it keeps is not known, and comes out of a stored state as plain values."""
+        return self
+
+    def draw(self, *_: object) -> Any:
+        """Refused, like everything else that it would do."""
         raise _not_here(self.text)
 
-    build = draw = extractor = scale = split = init
+    build = extractor = scale = split = select = draw
 
 
 @contextmanager

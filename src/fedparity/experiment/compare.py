@@ -25,7 +25,6 @@ import numpy as np
 
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import csv_text
-from fedparity.core.imports import without_imports
 from fedparity.core.trace import Trace
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Spec
@@ -362,8 +361,7 @@ def _curves(contenders: Sequence[Contender]) -> tuple[tuple[tuple[float, str], .
     groups: dict[str, list[tuple[float, str]]] = {}
     for c in contenders:
         text = str(c.method.scheduler)
-        with without_imports():  # only our own parity has a line
-            scheduler = SCHEDULERS.build(text)
+        scheduler = SCHEDULERS.build(text)
         if isinstance(scheduler, Parity) and not isinstance(scheduler.target, str):
             rest = c.method.model_dump(exclude={"name", "scheduler"})
             key = repr((dataclasses.replace(scheduler, target="share"), sorted(rest.items()), c.part.where))
