@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from fedparity import AVAILABILITY, METRICS, SCHEDULERS, Cohort, Trace, save_trace
+from fedparity import AVAILABILITY, MEASURES, SCHEDULERS, Cohort, Trace, save_trace
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # typer uses what click has deprecated
@@ -120,7 +120,7 @@ def test_list_json(fedparity):
     )
     assert [entry["name"] for entry in tables["schedulers"]] == list(SCHEDULERS)
     assert [entry["name"] for entry in tables["availability"]] == list(AVAILABILITY)
-    assert {entry["name"] for entry in tables["metrics"]} == set(METRICS)
+    assert {entry["name"] for entry in tables["metrics"]} == set(MEASURES)
     for entries in tables.values():
         for entry in entries:
             assert set(entry) - {"parameter_help"} == {"name", "summary", "parameters", "reference", "origin"}

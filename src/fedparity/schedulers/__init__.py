@@ -49,7 +49,7 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
         "with_label_coverage": WithLabelCoverage,
         "fixed": Fixed,
     },
-    needs=("init", "select"),
+    needs=Scheduler,
 )
 
 __all__ = [
