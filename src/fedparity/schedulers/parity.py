@@ -90,5 +90,5 @@ def _gains(view: RoundView) -> FloatArray:
     """Utility per selection of the available clients; NaN for those never selected."""
     ids, ledger = view.available, view.ledger
     times = ledger.selected[ids]
-    gains: FloatArray = np.divide(ledger.utility[ids], times, out=np.full(len(ids), np.nan), where=times > 0)
-    return gains
+    found: FloatArray = np.divide(ledger.utility[ids], times, out=np.full(len(ids), np.nan), where=times > 0)
+    return found
