@@ -234,7 +234,7 @@ def test_an_old_run_is_refused_with_the_command_that_reads_it(tmp_path):
     db.close()
     for way in (Store.open, Store.read):
         with pytest.raises(
-            InputError, match=r"run format 1 .* pip install 'fedparity<0.2', then fedparity export"
+            InputError, match=r"run format 1 .* \(a checkout from before 0\.2\.0\): fedparity export"
         ) as caught:
             way(tmp_path)
         assert str(tmp_path) in str(caught.value)

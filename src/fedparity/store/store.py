@@ -147,7 +147,7 @@ class Store:
         if found == "1":
             raise InputError(
                 f"{self.disk.root}: run format 1 but this fedparity reads {FORMAT}; write its tables with the version"
-                f" that made it: pip install 'fedparity<0.2', then fedparity export {self.disk.root}"
+                f" that made it (a checkout from before 0.2.0): fedparity export {self.disk.root}"
             )
         if found != str(FORMAT):
             raise InputError(
