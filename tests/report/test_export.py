@@ -177,7 +177,8 @@ def test_the_order_of_rows_does_not_undo_pseudonyms(results, tmp_path):
     export(results, tmp_path / "plain")
     export(results, tmp_path / "secret", key=KEY)
     for name, unit in (("clients", ("method", "seed")), ("participation", ("method", "seed", "round"))):
-        rows = {k: list(csv.DictReader((tmp_path / k / f"{name}.csv").open(newline=""))) for k in ("plain", "secret")}
+        texts = {k: (tmp_path / k / f"{name}.csv").read_text().splitlines() for k in ("plain", "secret")}
+        rows = {k: list(csv.DictReader(text)) for k, text in texts.items()}
         assert len(rows["plain"]) == len(rows["secret"])
         groups = {}
         for row in rows["secret"]:
