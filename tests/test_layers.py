@@ -11,7 +11,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 CORE = (
     "errors", "checks", "rng", "types", "ledger", "trace", "registry", "protocols", "files", "journal", "rows",
-    "shapley", "spill",
+    "shapley", "spill", "marks",
 )  # fmt: skip
 """Modules of `core` on which everything stands."""
 ROUND = ("core.gate", "core.coordinator", "core.loop")

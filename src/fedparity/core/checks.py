@@ -1,4 +1,4 @@
-"""Rules on numbers, each with one error that names the value, the rule and the fix."""
+"""Rules on numbers and names, each with one error that names the value, the rule and the fix."""
 
 from __future__ import annotations
 
@@ -41,3 +41,12 @@ def at_least(name: str, value: int, low: int) -> None:
     """Refuse a whole number below `low`."""
     if not (_finite(value) and value >= low and value == int(value)):
         raise _refuse(name, value, f"a whole number of at least {low}")
+
+
+def is_encodable(text: str) -> bool:
+    """Whether a file can hold a text: half of a surrogate pair is not a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -23,6 +23,7 @@ from fedparity.core import checks
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.gate import Gate
 from fedparity.core.ledger import Ledger
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import (
     Estimator,
     Evaluate,
@@ -70,17 +71,20 @@ AT_ODDS = "two updates that differ"
 
 @dataclass(slots=True)
 class State:
-    """All memory of a run between two rounds: a checkpoint is a saved State."""
+    """All memory of a run between two rounds: a checkpoint is a saved State.
+
+    A component whose memory is a bare array has one entry per client in it.
+    """
 
     round: int
     params: Vector
     ledger: Ledger
-    estimator: Any
-    scheduler: Any
-    weighting: Any
-    utility: Any
-    surrogate: Any
-    client_models: dict[int, Vector]
+    estimator: Any = field(metadata=PER_CLIENT)
+    scheduler: Any = field(metadata=PER_CLIENT)
+    weighting: Any = field(metadata=PER_CLIENT)
+    utility: Any = field(metadata=PER_CLIENT)
+    surrogate: Any = field(metadata=PER_CLIENT)
+    client_models: dict[int, Vector] = field(metadata=PER_CLIENT)
     """What each client keeps of its own: its last model when models are mixed, or what the local rule keeps."""
     server: Any = None
 

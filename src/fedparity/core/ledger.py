@@ -8,12 +8,13 @@ bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.types import BoolArray, FloatArray, RoundRecord
 
 Normaliser: TypeAlias = Literal["availability", "participation"]
@@ -27,16 +28,16 @@ class Ledger:
     """Per-client columns; `rounds` is how many rounds are recorded."""
 
     rounds: int
-    online: NDArray[np.int32]
-    selected: NDArray[np.int32]
-    completed: NDArray[np.int32]
-    failed: NDArray[np.int32]
-    utility: FloatArray
-    surrogate_utility: FloatArray
-    last_online: NDArray[np.int32]
-    last_selected: NDArray[np.int32]
-    last_completed: NDArray[np.int32]
-    loss: FloatArray
+    online: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    selected: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    completed: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    failed: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    utility: FloatArray = field(metadata=PER_CLIENT)
+    surrogate_utility: FloatArray = field(metadata=PER_CLIENT)
+    last_online: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    last_selected: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    last_completed: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    loss: FloatArray = field(metadata=PER_CLIENT)
     """Last known loss on the client's own data, as the utility rule defines it; NaN before the first credit."""
 
     @classmethod

@@ -6,12 +6,13 @@ and asking who is there in a round costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.checks import is_encodable
 from fedparity.core.errors import ConfigError
 from fedparity.core.types import BoolArray, FloatArray, Ids
 
@@ -67,6 +68,9 @@ class Trace:
             raise ConfigError("the clients of each round of a trace must be sorted, each once")
         if self.names is not None and len(self.names) != self.num_clients:
             raise ConfigError(f"{len(self.names)} names for {self.num_clients} clients; give one a client")
+        if self.names is not None and not is_encodable("".join(self.names)):
+            wrong = next((name for name in self.names if not is_encodable(name)), "".join(self.names))
+            raise ConfigError(f"client {wrong!r} is not a name that can be written as UTF-8; rename it")
         if self.stays is not None and len(self.stays) != len(self.clients):
             raise ConfigError("'stays' of a trace must have one entry for each client online in each round")
 
@@ -129,6 +133,20 @@ class Trace:
         end = self.starts[rounds]
         stays = None if self.stays is None else self.stays[:end]
         return Trace(self.num_clients, self.starts[: rounds + 1], self.clients[:end], stays, self.names, self.before)
+
+    def without(self, clients: Collection[int]) -> Trace:
+        """The same trace in which these clients are never there and have no names; itself, if there are none."""
+        if not clients:
+            return self
+        kept = ~np.isin(self.clients, sorted(clients))
+        return Trace(
+            self.num_clients,
+            np.append(0, np.cumsum(kept))[self.starts],
+            self.clients[kept],
+            None if self.stays is None else self.stays[kept],
+            None if self.names is None else tuple("" if k in clients else name for k, name in enumerate(self.names)),
+            None if self.before is None else self.before.without(clients),
+        )
 
     def with_dropout(self, rate: float, rng: np.random.Generator) -> Trace:
         """The same trace in which each online client leaves mid-round with probability `rate`."""

@@ -11,12 +11,13 @@ is caught up with when a client is next looked at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core.checks import at_least, between, not_negative, positive
+from fedparity.core.marks import CLIENT_NUMBERS, PER_CLIENT
 from fedparity.core.types import FloatArray, Ids
 
 FLOOR = 1e-9
@@ -28,7 +29,7 @@ class Counts:
     """In how many of `rounds` rounds each client was online."""
 
     rounds: int
-    online: NDArray[np.int32]
+    online: NDArray[np.int32] = field(metadata=PER_CLIENT)
 
     @classmethod
     def empty(cls, num_clients: int) -> Counts:
@@ -75,8 +76,8 @@ class RunningMean:
 class Window:
     """Who was online in the last rounds, and how often that makes for each client."""
 
-    recent: tuple[NDArray[np.int32], ...]
-    online: NDArray[np.int32]
+    recent: tuple[NDArray[np.int32], ...] = field(metadata=CLIENT_NUMBERS)
+    online: NDArray[np.int32] = field(metadata=PER_CLIENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,8 @@ class Fading:
     """Each client's decayed sum as it was after round `last`."""
 
     rounds: int
-    value: FloatArray
-    last: NDArray[np.int32]
+    value: FloatArray = field(metadata=PER_CLIENT)
+    last: NDArray[np.int32] = field(metadata=PER_CLIENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core.checks import at_least, between, positive
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, Ids
 
@@ -36,9 +37,9 @@ class Memory:
     """What was seen: per client its rounds online, the last of them, and its day; sums over all clients."""
 
     rounds: int
-    online: NDArray[np.int32]
-    last: NDArray[np.int32]
-    day: NDArray[np.uint16]
+    online: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    last: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    day: NDArray[np.uint16] = field(metadata=PER_CLIENT)
     """Clients x bins: visits in each part of the day."""
     squares: float
     """Sum over clients of online^2."""
@@ -160,6 +161,14 @@ class Forecast:
         return np.asarray(shape, dtype=np.float64)
 
 
+@dataclass(slots=True)
+class Left:
+    """The rounds so far, and the rounds online that are left to each client."""
+
+    rounds: int
+    left: NDArray[np.int64] = field(metadata=PER_CLIENT)
+
+
 @dataclass(frozen=True, slots=True)
 class Oracle:
     """Knows the trace: the rounds in which each client will really be online."""
@@ -167,20 +176,20 @@ class Oracle:
     hindsight: ClassVar[bool] = True
     trace: Trace = field(metadata={"settable": False})
 
-    def init(self, num_clients: int) -> tuple[int, NDArray[np.int64]]:
-        """The round, and the rounds online that are left to each client."""
-        return 0, self.trace.counts()
+    def init(self, num_clients: int) -> Left:
+        """Everything is still to come."""
+        return Left(0, self.trace.counts())
 
-    def observe(self, state: tuple[int, NDArray[np.int64]], available: Ids) -> tuple[int, NDArray[np.int64]]:
+    def observe(self, state: Left, available: Ids) -> Left:
         """One more round has begun."""
-        rounds, left = state
-        left[available] -= 1
-        return rounds + 1, left
+        state.left[available] -= 1
+        state.rounds += 1
+        return state
 
-    def estimate(self, state: tuple[int, NDArray[np.int64]], clients: Ids) -> FloatArray:
+    def estimate(self, state: Left, clients: Ids) -> FloatArray:
         """The true share of rounds online."""
         return self.trace.rates()[clients]
 
-    def remaining(self, state: tuple[int, NDArray[np.int64]], clients: Ids, rounds_left: int) -> FloatArray:
+    def remaining(self, state: Left, clients: Ids, rounds_left: int) -> FloatArray:
         """The true number of rounds online that are left."""
-        return state[1][clients].astype(np.float64)
+        return state.left[clients].astype(np.float64)

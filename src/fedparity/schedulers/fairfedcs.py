@@ -19,12 +19,13 @@ be asked; `freeze` stops the queue of those that are not there. Ties are drawn b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from fedparity.core import checks
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Feedback
 from fedparity.core.rng import stream
 from fedparity.core.shapley import MOST_EXACT, federated_shapley
@@ -38,9 +39,9 @@ HUGE = 1e12
 class Standing:
     """Rounds in which each client helped (a) and harmed (b), and its queue (Q)."""
 
-    helped: FloatArray
-    harmed: FloatArray
-    queue: FloatArray
+    helped: FloatArray = field(metadata=PER_CLIENT)
+    harmed: FloatArray = field(metadata=PER_CLIENT)
+    queue: FloatArray = field(metadata=PER_CLIENT)
 
     def reputation(self) -> FloatArray:
         """The mean of Beta(a + 1, b + 1)."""

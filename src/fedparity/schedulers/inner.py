@@ -9,13 +9,14 @@ wrapper has the last word: put the one whose promise must hold outside.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.marks import CLIENT_NUMBERS, PER_CLIENT
 from fedparity.core.protocols import Feedback, Learner, Scheduler
 from fedparity.core.types import BoolArray, Ids, RoundView
 
@@ -27,8 +28,8 @@ Recent: TypeAlias = tuple[Ids, ...]
 class Watched:
     """The inner scheduler's memory, and whom the last rounds asked."""
 
-    inner: Any
-    recent: Recent = ()
+    inner: Any = field(metadata=PER_CLIENT)
+    recent: Recent = field(default=(), metadata=CLIENT_NUMBERS)
 
     def times(self, num_clients: int) -> NDArray[np.int64]:
         """How often each client was asked in those rounds."""

@@ -19,12 +19,13 @@ client whose loss is not reported stays unexplored. The paper's fairness knob wa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from fedparity.core import checks
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Feedback
 from fedparity.core.types import BoolArray, Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import everybody, shares, successive, unknown
@@ -43,8 +44,8 @@ from fedparity.schedulers.oort_parts import (
 class Memory:
     """What reports said of each client (NaN: nothing yet), epsilon, T's percentile and the utility of past rounds."""
 
-    utility: FloatArray
-    duration: FloatArray
+    utility: FloatArray = field(metadata=PER_CLIENT)
+    duration: FloatArray = field(metadata=PER_CLIENT)
     exploration: float
     threshold: float
     history: tuple[float, ...] = ()

@@ -19,6 +19,7 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.marks import CLIENT_NUMBERS
 from fedparity.core.spill import GIGABYTE, SpillFile
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
 from fedparity.surrogates.stale import Kept, with_stale
@@ -29,7 +30,7 @@ class Models:
     """The model that each client last received, and who is to get the model that this round ends with."""
 
     received: Kept
-    waiting: Ids | None = None
+    waiting: Ids | None = field(default=None, metadata=CLIENT_NUMBERS)
 
 
 @dataclass(frozen=True, slots=True)

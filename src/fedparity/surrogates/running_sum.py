@@ -10,12 +10,13 @@ each client keeps its own last update. Erasing a client cannot take its part out
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.ledger import Ledger
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Rows, SurrogateCredit, Vector
 
 NOBODY = -1
@@ -26,7 +27,7 @@ NOBODY = -1
 class Sum:
     """The sum, under the number of nobody; empty before the first update."""
 
-    kept: dict[int, Vector]
+    kept: dict[int, Vector] = field(metadata=PER_CLIENT)
 
 
 @dataclass(frozen=True, slots=True)

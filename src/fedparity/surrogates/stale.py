@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.types import FloatArray, Ids, Rows, Vector
 
 
@@ -14,9 +15,9 @@ from fedparity.core.types import FloatArray, Ids, Rows, Vector
 class Kept:
     """A vector of every client seen, replaced and never changed, and what its report said."""
 
-    kept: dict[int, Vector]
-    sizes: FloatArray
-    losses: FloatArray
+    kept: dict[int, Vector] = field(metadata=PER_CLIENT)
+    sizes: FloatArray = field(metadata=PER_CLIENT)
+    losses: FloatArray = field(metadata=PER_CLIENT)
 
     @classmethod
     def empty(cls, num_clients: int) -> Kept:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedparity.core.checks import at_least, not_negative, positive
+from fedparity.core.checks import at_least, is_encodable, not_negative, positive
 from fedparity.core.errors import ConfigError
 from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
@@ -202,7 +202,7 @@ def _check_devices(table: Intervals) -> None:
         raise RowError("device", 0, "no devices; list at least one")
     seen: set[str] = set()
     for k, name in enumerate(table.names):
-        if not name or not {"\0", "\r", "\n"}.isdisjoint(name):
+        if not name or not {"\0", "\r", "\n"}.isdisjoint(name) or not is_encodable(name):
             raise RowError("device", k, f"client {name!r} is not a name; give every device one, on one line")
         if name in seen:
             raise RowError("device", k, f"client {name!r} is listed twice; keep one line a device")

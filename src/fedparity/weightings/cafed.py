@@ -14,7 +14,7 @@ design*: a contrast, not a fair method.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.types import BoolArray, FloatArray, Rows
 from fedparity.weightings.losses import losses_of
 
@@ -30,9 +31,9 @@ from fedparity.weightings.losses import losses_of
 class Chains:
     """How often each client went from off (0) or on (1) to off or on, where it was, and its mean loss."""
 
-    moves: NDArray[np.int32]
-    was: NDArray[np.int8]
-    loss: FloatArray
+    moves: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    was: NDArray[np.int8] = field(metadata=PER_CLIENT)
+    loss: FloatArray = field(metadata=PER_CLIENT)
 
 
 def score(kept: BoolArray, alpha: FloatArray, gaps: FloatArray, kappa: float = 1.0) -> float:

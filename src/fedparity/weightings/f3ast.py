@@ -10,7 +10,7 @@ means.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.ledger import Ledger
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.types import FloatArray, Rows
 
 
@@ -25,7 +26,7 @@ from fedparity.core.types import FloatArray, Rows
 class Rates:
     """r_k, and whether anybody has taken part."""
 
-    r: FloatArray
+    r: FloatArray = field(metadata=PER_CLIENT)
     started: bool = False
 
 

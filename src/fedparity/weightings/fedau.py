@@ -10,7 +10,7 @@ counts nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.types import FloatArray, Rows
 
 
@@ -25,9 +26,9 @@ from fedparity.core.types import FloatArray, Rows
 class Intervals:
     """omega_k, the open interval S_k, and the number of closed ones M_k."""
 
-    omega: FloatArray
-    waiting: NDArray[np.int32]
-    closed: NDArray[np.int32]
+    omega: FloatArray = field(metadata=PER_CLIENT)
+    waiting: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    closed: NDArray[np.int32] = field(metadata=PER_CLIENT)
 
 
 @dataclass(frozen=True, slots=True)
