@@ -29,13 +29,13 @@ from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
 from fedparity.core.types import BoolArray, FloatArray, RoundRecord, Rows, Vector
 from fedparity.engines import InProcess, Intermittent
-from fedparity.experiment.results import versions
 from fedparity.experiment.runner import build_coordinator
 from fedparity.experiment.spec import MethodSpec, Population, Spec
 from fedparity.experiment.spec import Task as TaskSpec
 from fedparity.experiment.tasks import build_task
 from fedparity.experiment.tune import grid
 from fedparity.metrics import summarise_performance
+from fedparity.store.origin import versions
 from fedparity.weightings.cafed import keep, score
 
 DOCS = Path(__file__).parent.parent / "docs"

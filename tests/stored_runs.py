@@ -10,6 +10,8 @@ import numpy as np
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, run_spec
 from fedparity.experiment.spec import parse
+from fedparity.store import Disk
+from fedparity.store.heads import Heads
 
 ALL = ("uniform", "inverse", "cup_paper", "cup_authors", "least_served", "parity", "parity_surrogate")
 THREE = ("cup_authors", "parity_surrogate", "uniform")
@@ -57,6 +59,12 @@ def run_into(folder, spec, *, rounds=None, save=False, **how):
             results.save(folder)
         run_into.notices = list(store.notices)
     return results
+
+
+def unclose(folder):
+    """A run as if it had been left without being closed, for tests of what stands without its manifest."""
+    (folder / "manifest.json").unlink()
+    Heads(Disk(folder)).write()
 
 
 def contents(folder):

@@ -45,7 +45,7 @@ def steps_of_batched():
     training = type("Training", (), {"num_batches": staticmethod(lambda samples: samples // 2)})()
     samples = type("Samples", (), {"train": [range(4), range(6)]})()
     inner = type("Task", (), {"num_clients": 2, "training": training, "samples": samples})()
-    return module._steps_of(type("Batched", (), {"num_clients": 2, "task": inner})())
+    return module.local_steps(type("Batched", (), {"num_clients": 2, "task": inner})())
 
 
 def run(folder, *methods, **more):
@@ -123,7 +123,7 @@ def test_what_a_run_cannot_tell_is_none(pair):
     cost = compare([part_of(pair[0], None, "memory")]).cost["parity"]
     assert (cost.parameters, cost.megabytes, cost.server_words, cost.client_words) == (None,) * 4
     assert cost.local_steps is not None
-    assert module._steps_of(type("Task", (), {"num_clients": 3})()) is None
+    assert module.local_steps(type("Task", (), {"num_clients": 3})()) is None
     assert steps_of_batched().tolist() == [2, 3]
 
 

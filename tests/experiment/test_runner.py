@@ -454,7 +454,8 @@ def names_in(folder):
 
 def test_a_folder_is_made_with_its_parents(tmp_path):
     with open_store(tmp_path / "a" / "b", spec_of()) as store:
-        assert store.meta("spec") == to_toml(spec_of().resolved())
+        run_spec(spec_of(), Watch(stop=stop_after(1), store=store))
+        assert store.spec() == to_toml(spec_of().resolved())
     assert (tmp_path / "a" / "b").is_dir()
 
 
@@ -507,7 +508,8 @@ def test_a_stored_run_is_the_run_and_going_on_is_never_having_stopped(tmp_path):
 
 
 def test_going_on_with_another_spec_is_refused(tmp_path):
-    open_store(tmp_path / "run", spec_of()).close()
+    with open_store(tmp_path / "run", spec_of()) as store:
+        run_spec(spec_of(), Watch(stop=stop_after(1), store=store))
     with pytest.raises(ConfigError, match=r"another spec \('rounds = 12', now 'rounds = 13'\); give"):
         open_store(tmp_path / "run", spec_of("rounds=13"), resume=True)
 

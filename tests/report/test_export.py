@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
-from stored_runs import contents, run_into, spec_of, unpacked
 
 from fedparity import Trace, save_trace
 from fedparity.core.errors import ConfigError, OutputError
@@ -17,6 +16,7 @@ from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.results import CLIENT_COLUMNS
 from fedparity.experiment.runner import run_spec
 from fedparity.report.export import PARTICIPATION, export
+from stored_runs import contents, run_into, spec_of, unpacked
 
 NAMES = tuple(f"{name}-{i}" for i, name in enumerate(("=cmd", "anna", "böse", "c,d", 'q"t', "+1", "@x", "tab\tbed")))
 TABLES = {"rounds": (*COLUMNS, "seed"), "clients": CLIENT_COLUMNS, "participation": PARTICIPATION}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedparity.store import store as store_module
+from fedparity.store import checkpoints
 
 MEMORY = Path("/dev/shm")
 
@@ -21,6 +21,6 @@ def tmp_path():
 @pytest.fixture
 def files_for_all(monkeypatch):
     """Every array gets a file, and states are stored by difference: what a model of a million numbers would do."""
-    monkeypatch.setattr(store_module, "LARGE", 16)
-    monkeypatch.setattr(store_module, "SMALL_STATE", 0)
-    monkeypatch.setattr(store_module, "SNAPSHOT_EVERY", 3)
+    monkeypatch.setattr(checkpoints, "LARGE", 16)
+    monkeypatch.setattr(checkpoints, "SMALL_STATE", 0)
+    monkeypatch.setattr(checkpoints, "SNAPSHOT_EVERY", 3)

@@ -4,19 +4,21 @@ import contextlib
 import json
 import shutil
 import sqlite3
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from stored_runs import THREE, contents, heads, run_into, sha256, spec_of, unpacked
 
 from fedparity import ESTIMATORS, SCHEDULERS, UTILITIES, WEIGHTINGS, Ledger, Trace, save_trace
 from fedparity.core.errors import ConfigError, FedparityError, InputError
 from fedparity.core.journal import from_json
 from fedparity.experiment.runner import fresh_state, load_results, state_classes
 from fedparity.report.export import export
-from fedparity.store import DamagedError, Store, erase, verify
-from fedparity.store import store as store_module
+from fedparity.store import DamagedError, Disk, Store, checkpoints, erase, verify
+from fedparity.store.database import Database
 from fedparity.store.erase import redact
+from stored_runs import THREE, contents, heads, run_into, sha256, spec_of, unclose, unpacked
 
 CLIENTS = 8
 """As many as a forecast has bins: an array of that length need not have an entry for each client."""
@@ -42,7 +44,7 @@ def states_of(folder):
 @pytest.fixture
 def files_for_some(monkeypatch):
     for name, value in (("LARGE", 24), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 4)):
-        monkeypatch.setattr(store_module, name, value)
+        monkeypatch.setattr(checkpoints, name, value)
 
 
 @pytest.fixture
@@ -160,7 +162,7 @@ def test_a_line_edited_after_an_erasure_is_found(folder):
     client = client_of(folder)
     old = lines_of(folder)[0, "uniform"]
     erase(folder, client, fresh_state)
-    (folder / "manifest.json").unlink()
+    unclose(folder)
     intact = (folder / "run.db").read_bytes()
     at = next(n for n, line in enumerate(old) if client in names_of(line))
     for line in (old[at], redact(old[at], client).replace('"wasted":0', '"wasted":1'), "{}"):
@@ -183,7 +185,7 @@ def test_a_line_edited_after_an_erasure_is_found(folder):
 )
 def test_an_edited_list_of_erasures_is_found(folder, statement):
     erase(folder, client_of(folder), fresh_state)
-    (folder / "manifest.json").unlink()
+    unclose(folder)
     with contextlib.closing(sqlite3.connect(folder / "run.db")) as db, db:
         db.execute(statement)
     assert not verify(folder, state_classes).ok
@@ -213,9 +215,10 @@ def test_an_unknown_client_is_refused_and_nothing_changes(folder, client):
 def test_no_run_and_a_damaged_run_are_refused(folder, tmp_path):
     with pytest.raises(InputError, match="no run here"):
         erase(tmp_path / "nothing", 0, fresh_state)
-    (folder / "clients.csv").write_text("changed")
+    name = next(name for name in contents(folder) if name.startswith("arrays/"))
+    (folder / name).write_text("changed")
     before = contents(folder)
-    with pytest.raises(DamagedError, match=r"clients\.csv: differs from what was written"):
+    with pytest.raises(DamagedError, match=r"arrays/.*: differs from what was written"):
         erase(folder, 0, fresh_state)
     assert contents(folder) == before
 
@@ -304,6 +307,108 @@ def test_the_command(fedparity, folder):
     assert contents(copy) == contents(folder)
     assert fedparity("erase", folder, client)[0] == 0
     assert fedparity("verify", folder)[0] == 0
+
+
+POINTS = {
+    "the intent": (Store, "intend_erasure", 2),
+    "reading": (Store, "load", 2),
+    "the transaction": (Database, "transaction", 1),
+    "the log": (Database, "settle", 1),
+    "files": (Store, "sweep", 1),
+    "results": (Disk, "remove", 7),
+}
+"""Where an erasure can be interrupted: the call of a method, counted from the first after the run is opened."""
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("way", ["resume", "erase", "another"])
+def test_an_interrupted_erasure_is_said_and_finished(folder, spec, point, way):
+    client = client_of(folder)
+    shutil.copytree(folder, folder.with_name("whole"))
+    erase(folder.with_name("whole"), client, fresh_state)
+    (folder / "NOTES.txt").write_text("mine")
+    cls, name, number = POINTS[point]
+    calls, real = [], getattr(cls, name)
+
+    def dies(self, *args, **given):
+        calls.append(args)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return real(self, *args, **given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cls, name, dies)
+        with pytest.raises(KeyboardInterrupt):
+            erase(folder, client, fresh_state)
+    (problem,) = verify(folder, state_classes).problems
+    assert problem.startswith(f"the erasure of client {client} is unfinished; finish it with: fedparity erase")
+    if way == "resume":
+        run_into(folder, spec, resume=True)
+    elif way == "erase":
+        erase(folder, client, fresh_state)
+    else:
+        erase(folder, (client + 1) % CLIENTS, fresh_state)
+    verdict = verify(folder, state_classes)
+    assert verdict.problems == ()
+    assert not any(client in names_of(line) for lines in lines_of(folder).values() for line in lines)
+    assert not (folder / "clients.csv").exists()
+    assert (folder / "NOTES.txt").read_text() == "mine"
+    if way != "another":
+        assert verdict.digest == verify(folder.with_name("whole"), state_classes).digest
+
+
+def test_the_stored_trace_and_facts_forget(folder, spec):
+    client = client_of(folder)
+    with Store.read(folder) as store:
+        before, facts = store.trace(), store.facts(0, "uniform")
+    assert client in before.clients
+    erase(folder, client, fresh_state)
+    run_into(folder, spec, resume=True)  # which draws the whole trace and asks the task again
+    with Store.read(folder) as store:
+        after, now = store.trace(), store.facts(0, "uniform")
+    others = np.arange(CLIENTS) != client
+    assert (after.matrix()[:, others] == before.matrix()[:, others]).all()
+    assert client not in after.clients
+    assert np.isnan(now.accuracy[client])
+    assert now.local_steps[client] == 0
+    assert (now.local_steps[others] == facts.local_steps[others]).all()
+
+
+def test_names_leave_the_folder(tmp_path, spec):
+    names = tuple(f"phone-{c}" for c in "abcdefgh")
+    rng = np.random.default_rng(3)
+    rounds = [np.flatnonzero(rng.random(CLIENTS) < 0.7) for _ in range(12)]
+    save_trace(Trace.from_rounds(CLIENTS, rounds, names=names), tmp_path / "trace.csv")
+    people = spec.population.model_copy(update={"availability": str(tmp_path / "trace.csv")})
+    named = spec.model_copy(update={"population": people})
+    run_into(tmp_path / "run", named, save=True)
+    erase(tmp_path / "run", 3, fresh_state)
+    found = b"".join(contents(tmp_path / "run").values())
+    assert b"phone-c" in found
+    assert b"phone-d" not in found
+    run_into(tmp_path / "run", named, resume=True, save=True)
+    assert b"phone-d" not in b"".join(contents(tmp_path / "run").values())
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = sys.modules["sklearn"] = None
+from fedparity.experiment.runner import fresh_state, state_classes
+from fedparity.store import Store, erase, verify
+assert sum(erase(sys.argv[1], client, fresh_state) for client in range(4)) > 0
+found = verify(sys.argv[1], state_classes)
+assert found.ok, found
+with Store.read(sys.argv[1]) as store:
+    assert store.trace().num_clients == 8
+    assert list(store.rounds(0, "uniform"))
+    assert store.facts(0, "uniform").parameters > 0
+"""
+
+
+def test_a_run_of_images_is_read_checked_and_erased_without_torch(tmp_path):
+    spec = spec_of("rounds=2", f"population.clients={CLIENTS}", "task.dataset=digits", "task.hidden=4")
+    run_into(tmp_path / "run", spec)
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH, str(tmp_path / "run")], check=True)
 
 
 def test_an_erasure_while_the_run_is_open_is_refused(folder):

@@ -12,7 +12,7 @@ import pytest
 
 from fedparity.core.errors import InputError, OutputError
 from fedparity.experiment.results import open_store
-from fedparity.experiment.runner import Watch, run_spec, state_classes
+from fedparity.experiment.runner import Watch, draw_trace, run_spec, state_classes
 from fedparity.experiment.spec import to_toml
 from fedparity.store import Disk, Store, verify
 from fedparity.store import disk as disk_module
@@ -88,7 +88,8 @@ def test_any_call_of_the_file_layer_may_fail(tmp_path, code, step):
         assert str(caught.value).startswith(f"{folder}/"), n
         assert os.strerror(code) in str(caught.value)
         assert "\n" not in str(caught.value)
-        assert commits(folder) == len(done), n
+        late = str(caught.value).startswith(f"{folder}/heads.jsonl")  # the round is safe before its head is
+        assert commits(folder) - len(done) in ((0, 1) if late else (0,)), n
         assert not list(folder.rglob("*.partial"))
         assert outcome(run_into(folder, spec, resume=True)) == expected(*SPEC, methods=METHODS), n
         assert verify(folder, state_classes).ok
@@ -114,7 +115,7 @@ def test_a_disk_that_stays_full(tmp_path, n):
     run = tmp_path / "run"
     done = []
     with Store.open(run) as store:
-        store.set_meta("spec", to_toml(spec.resolved()))
+        store.begin(to_toml(spec.resolved()), draw_trace(spec), {})
     with pytest.raises(OutputError, match="No space left"), Store.open(run, Failing(run, [0, n])) as store:
         run_spec(spec, Watch(lambda *news: done.append(news), store=store))
     assert commits(run) == len(done)
@@ -127,8 +128,8 @@ def test_a_database_that_cannot_grow(tmp_path, pages):
     done = []
 
     def small(store):
-        (size,) = store._db.execute("PRAGMA page_count").fetchone()
-        store._db.execute(f"PRAGMA max_page_count = {size + pages}")
+        (size,) = store.db.connection.execute("PRAGMA page_count").fetchone()
+        store.db.connection.execute(f"PRAGMA max_page_count = {size + pages}")
         return store
 
     with pytest.raises(OutputError) as caught, small(open_store(tmp_path / "run", spec)) as store:

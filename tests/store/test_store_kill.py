@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stored_runs import heads, sha256, spec_of
 
 from fedparity.experiment.runner import run_spec, state_classes
 from fedparity.experiment.spec import to_toml
 from fedparity.store import Store, verify
+from stored_runs import heads, sha256, spec_of
 
 KILLS = 100
 ROUNDS = 20
@@ -20,12 +20,13 @@ SAME = ("journal.jsonl", "clients.csv", "summary.json", "spec.toml", "spec.resol
 """Files that say nothing about time."""
 DRIVER = """
 import os, signal, sys, time
-from fedparity import cli, report
+from fedparity import report
+from fedparity.cli import main as cli
 from fedparity.experiment import runner
-from fedparity.store import store
+from fedparity.store import checkpoints
 
 # Every array gets a file, so that kills hit writes of files, too; rounds take as long as a small model's would.
-store.LARGE, store.SMALL_STATE, store.SNAPSHOT_EVERY = 64, 0, 6
+checkpoints.LARGE, checkpoints.SMALL_STATE, checkpoints.SNAPSHOT_EVERY = 64, 0, 6
 original = runner._Record.on_round
 
 def slow(self, *args):

@@ -7,9 +7,8 @@ from fedparity import SCHEDULERS, SURROGATES, WEIGHTINGS, Coordinator, InProcess
 from fedparity.core.journal import to_json
 from fedparity.core.rows import mapping_of
 from fedparity.local.rules import LOCALS
-from fedparity.store import Store
-from fedparity.store import store as store_module
-from fedparity.store.erase import _without
+from fedparity.store import Store, checkpoints
+from fedparity.store.erase import without
 from fedparity.store.tree import classes_in
 from fedparity.tasks import Quadratic
 from stored_runs import same
@@ -80,26 +79,26 @@ def test_resuming_equals_never_having_stopped(tmp_path, files_for_all, surrogate
 
 def test_vectors_of_clients_are_compared_without_a_copy(tmp_path, monkeypatch):
     for name, value in (("LARGE", 16), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 100)):
-        monkeypatch.setattr(store_module, name, value)
+        monkeypatch.setattr(checkpoints, name, value)
     method = method_of("decayed:ram=40", "decayed_mean", "plain")
     with Store.open(tmp_path) as store:
         state = Keeper(store).go_on(method, method.init(CLIENTS, np.zeros(4)), 9)
-        held = {p: a for p, a in store._last[0, "m"].arrays.items() if "/kept/" in p}
+        held = {p: a for p, a in store.checkpoints.last[0, "m"].arrays.items() if "/kept/" in p}
         assert len(held) == len(state.surrogate.memory.kept) > 3
         for client, vector in state.surrogate.memory.kept.items():
             assert held[f"/surrogate/memory/kept/{client}"] is vector
         assert any(mapping_of(vector) is not None for vector in held.values())
-        assert not np.shares_memory(store._last[0, "m"].arrays["/ledger/online"], state.ledger.online)
+        assert not np.shares_memory(store.checkpoints.last[0, "m"].arrays["/ledger/online"], state.ledger.online)
 
 
 def test_only_what_changed_is_written(tmp_path, monkeypatch):
     for name, value in (("LARGE", 16), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 100)):
-        monkeypatch.setattr(store_module, name, value)
+        monkeypatch.setattr(checkpoints, name, value)
     method, written = method_of("memory", "fedvarp", "plain"), []
     with Store.open(tmp_path) as store:
         state = Keeper(store).go_on(method, method.init(CLIENTS, np.zeros(4)), 9)
-        write = store._write_array
-        monkeypatch.setattr(store, "_write_array", lambda array: (written.append(id(array)), write(array))[1])
+        write = store.arrays.write
+        monkeypatch.setattr(store.arrays, "write", lambda array: (written.append(id(array)), write(array))[1])
         before = dict(state.surrogate.kept)
         state = Keeper(store).go_on(method, state, 10)
     new = {id(v) for k, v in state.surrogate.kept.items() if v is not before.get(k)}
@@ -115,8 +114,7 @@ def test_a_client_is_erased_from_memory(surrogate, weighting, local):
     method = method_of(surrogate, weighting, local)
     state = run(method, engine_of(), ROUNDS, params=np.zeros(4), num_clients=CLIENTS)
     client = CLIENTS - 1
-    fresh, wider = method.init(CLIENTS, np.zeros(4)), method.init(CLIENTS + 1, np.zeros(4))
-    state = _without(state, fresh, wider, client)
+    state = without(state, method.init(CLIENTS, np.zeros(4)), client)
     assert client not in state.client_models
     for memory in (
         state.surrogate,

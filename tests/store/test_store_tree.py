@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from stored_runs import same
 
 from fedparity import AVAILABILITY, Coordinator, InProcess, Intermittent, run
 from fedparity.core.errors import InputError
@@ -20,6 +19,7 @@ from fedparity.surrogates import SURROGATES
 from fedparity.tasks import Logistic
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
+from stored_runs import same
 
 CLIENTS = 8
 """As many as a forecast has bins: an array of that length is not one entry a client."""

@@ -4,17 +4,19 @@ import contextlib
 import json
 import shutil
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from stored_runs import contents, outcome, run_into, spec_of
 
 from fedparity import report
 from fedparity.core.errors import FedparityError
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Watch, run_spec, state_classes
-from fedparity.store import Store, verify
-from fedparity.store import store as store_module
+from fedparity.store import Disk, Store, checkpoints, verify
+from stored_runs import contents, outcome, run_into, spec_of, unclose
 
 FLIPS = 200
 SPEC = ("rounds=5", "population.clients=9")
@@ -27,7 +29,7 @@ def closed(tmp_path_factory):
     spec = spec_of(*SPEC)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("LARGE", 64), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 3)):
-            patch.setattr(store_module, name, value)
+            patch.setattr(checkpoints, name, value)
         with open_store(folder, spec) as store:
             results = run_spec(spec, Watch(store=store))
             results.save(folder)
@@ -102,9 +104,7 @@ def test_a_missing_file_is_found(copy, closed):
             assert found_by_resume(copy, closed[1]), name
 
 
-@pytest.mark.parametrize(
-    "name", ["notes.txt", "arrays/x.safetensors", "arrays/" + "0" * 64 + ".safetensors", "sub/x", "run.db-wal"]
-)
+@pytest.mark.parametrize("name", ["arrays/x.safetensors", "arrays/" + "0" * 64 + ".safetensors", "run.db-wal"])
 def test_an_added_file_is_found(copy, closed, name):
     (copy / name).parent.mkdir(exist_ok=True)
     (copy / name).write_text("new")
@@ -114,7 +114,7 @@ def test_an_added_file_is_found(copy, closed, name):
 
 
 def test_without_its_manifest_a_run_is_checked_by_its_digests(copy):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     verdict = verify(copy, state_classes)
     assert (verdict.ok, verdict.closed, verdict.rounds) == (True, False, 15)
     some = sorted((copy / "arrays").iterdir())
@@ -153,7 +153,7 @@ def changed(value):
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("table", ["rounds", "states"])
 def test_an_edit_of_any_cell_is_found_without_the_manifest(copy, table, step):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     intact = (copy / "run.db").read_bytes()
     missed, done = [], 0
     for key, column, value in cells(copy, table)[::step]:
@@ -172,7 +172,7 @@ def test_an_edit_of_any_cell_is_found_without_the_manifest(copy, table, step):
 
 @pytest.mark.parametrize("table", ["rounds", "states"])
 def test_a_row_deleted_by_hand_is_found_without_the_manifest(copy, table):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     intact = (copy / "run.db").read_bytes()
     keys = sorted({key for key, _, _ in cells(copy, table)})
     missed = []
@@ -189,7 +189,7 @@ def test_a_row_deleted_by_hand_is_found_without_the_manifest(copy, table):
     ("one", "other"), [(("uniform", 2), ("uniform", 4)), (("uniform", 4), ("parity_surrogate", 4))]
 )
 def test_rows_swapped_by_hand_are_found_without_the_manifest(copy, table, one, other):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     place = f"UPDATE {table} SET method = ?, round = ? WHERE method = ? AND round = ?"
     moved = edit(copy, place, ("between", 99, *one)), edit(copy, place, (*one, *other))
     assert moved == (1, 1) if table == "rounds" else sum(moved) >= 1
@@ -199,7 +199,7 @@ def test_rows_swapped_by_hand_are_found_without_the_manifest(copy, table, one, o
 
 def test_methods_that_change_places_are_found_without_the_manifest(copy):
     """Every chain is whole, but not where it belongs."""
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     for table in ("rounds", "states", "telemetry"):
         for new, old in (("x", "uniform"), ("uniform", "cup_authors"), ("cup_authors", "x")):
             edit(copy, f"UPDATE {table} SET method = ? WHERE method = ?", (new, old))
@@ -207,7 +207,7 @@ def test_methods_that_change_places_are_found_without_the_manifest(copy):
 
 
 def test_senseless_telemetry_is_one_typed_problem(copy):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     edit(copy, "UPDATE telemetry SET value = 'long ago' WHERE round = 2")
     verdict = verify(copy, state_classes)
     assert not verdict.ok
@@ -216,7 +216,7 @@ def test_senseless_telemetry_is_one_typed_problem(copy):
 
 
 def test_a_database_that_is_torn_in_the_middle_is_found(copy):
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     data = (copy / "run.db").read_bytes()
     for keep in (0, 50, 4096, len(data) // 2, len(data) - 4096):
         (copy / "run.db").write_bytes(data[:keep])
@@ -252,7 +252,7 @@ def test_the_command_s_json_and_exit_codes(fedparity, copy):
     assert code == 1
     assert out.splitlines()[-1].endswith("damaged, 15 rounds checked")
 
-    (copy / "manifest.json").unlink()
+    unclose(copy)
     code, out, _ = fedparity("verify", copy)
     assert code == 0
     assert "It was not closed cleanly, so there is no manifest to compare files with." in out
@@ -268,17 +268,125 @@ def test_the_command_on_what_is_no_run(fedparity, tmp_path):
 
 
 def test_a_file_name_cannot_speak_to_the_terminal(fedparity, copy):
-    (copy / "x\x1b[31mred\x07").write_text("")
+    (copy / "arrays" / "x\x1b[31mred\x07").write_text("")
     code, out, err = fedparity("verify", copy)
     assert code == 1
     assert "red" in out
     assert not {"\x1b", "\x07"} & set(out + err)
 
 
-def test_resume_of_a_damaged_run_is_one_line(fedparity, copy, tmp_path):
+def test_results_that_differ_are_written_anew_on_resume(fedparity, copy, tmp_path):
     spec = tmp_path / "spec.toml"
     spec.write_bytes((copy / "spec.toml").read_bytes())
+    before = contents(copy)
     (copy / "journal.jsonl").write_text("changed")
-    code, out, err = fedparity("run", spec, "--out", copy, "--resume")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "journal.jsonl: differs from what was written; remove it, it will be written anew" in err
+    (copy / "clients.csv").unlink()
+    code, _, err = fedparity("run", spec, "--out", copy, "--resume", "--json")
+    assert code == 0
+    assert "journal.jsonl: differs from what was written" in err
+    assert {name: contents(copy)[name] for name in ("journal.jsonl", "clients.csv")} == {
+        name: before[name] for name in ("journal.jsonl", "clients.csv")
+    }
+    assert verify(copy, state_classes).ok
+
+
+@pytest.mark.parametrize("name", ["NOTES.txt", "sub/x", "my.partial", ".keep.0123456789abcdef"])
+def test_what_somebody_else_put_there_is_nobody_s_business(copy, closed, name):
+    (copy / name).parent.mkdir(exist_ok=True)
+    (copy / name).write_text("mine")
+    assert verify(copy, state_classes).ok
+    assert outcome(run_into(copy, spec_of(*SPEC), resume=True)) == closed[1]
+    assert run_into.notices == []
+    assert (copy / name).read_text() == "mine"
+    assert name not in (copy / "manifest.json").read_text()
+
+
+def test_results_are_on_the_disk_before_the_manifest_that_vouches_for_them(copy, monkeypatch):
+    synced = []
+    sync, write = Disk.sync, Disk.write
+    monkeypatch.setattr(Disk, "sync", lambda disk, name: (synced.append(name), sync(disk, name))[1])
+    monkeypatch.setattr(Disk, "write", lambda disk, name, *parts: (synced.append(name), write(disk, name, *parts))[1])
+    Store.open(copy).close()
+    there = {name for name in ("report.html", "clients.csv", "summary.json") if (copy / name).exists()}
+    assert there
+    assert there <= set(synced[: synced.index("manifest.json")])
+
+
+def test_a_deleted_manifest_of_a_closed_run_is_found(fedparity, copy, closed):
+    (copy / "manifest.json").unlink()
+    code, out, _ = fedparity("verify", copy)
+    assert code == 1
+    assert "manifest.json: is missing, although the run was closed" in out
+    assert outcome(run_into(copy, spec_of(*SPEC), resume=True)) == closed[1]
+    assert verify(copy, state_classes).ok
+
+
+@pytest.mark.parametrize("name", ["spec", "trace", "inputs", "versions", "seal"])
+def test_an_altered_origin_is_found_without_the_manifest(copy, name):
+    unclose(copy)
+    intact = (copy / "run.db").read_bytes()
+    with contextlib.closing(sqlite3.connect(copy / "run.db")) as db:
+        ((value,),) = db.execute("SELECT value FROM origin WHERE name = ?", (name,))
+    for new in (value[:-2] + bytes([value[-2] ^ 1]) + value[-1:], b"", value + b" "):
+        edit(copy, "UPDATE origin SET value = ? WHERE name = ?", (new, name))
+        verdict = verify(copy, state_classes)
+        assert any("were changed" in problem for problem in verdict.problems)
+        assert verdict.digest is None
+        with pytest.raises(FedparityError):
+            run_into(copy, spec_of(*SPEC), resume=True)
+        (copy / "run.db").write_bytes(intact)
+        (copy / "run.db-wal").unlink(missing_ok=True)
+    edit(copy, "DELETE FROM origin")
+    assert not verify(copy, state_classes).ok
+
+
+def test_altered_facts_are_found_without_the_manifest(copy):
+    unclose(copy)
+    edit(copy, "UPDATE facts SET value = zeroblob(length(value)) WHERE method = 'uniform'")
+    assert any("facts of uniform, seed 0: they were changed" in p for p in verify(copy, state_classes).problems)
+
+
+def test_the_digest_is_that_of_the_run_and_not_of_its_files(copy):
+    digest = verify(copy, state_classes).digest
+    (copy / "clients.csv").write_text("changed")
+    assert verify(copy, state_classes).digest == digest
+    with contextlib.closing(sqlite3.connect(copy / "run.db")) as db, db:
+        db.execute("UPDATE telemetry SET value = '9'")
+    unclose(copy)
+    assert verify(copy, state_classes).digest == digest
+    edit(copy, "DELETE FROM facts WHERE method = 'uniform'")
+    assert verify(copy, state_classes).digest != digest
+
+
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from fedparity.experiment.results import open_store
+from fedparity.experiment.runner import Watch, run_spec
+from fedparity.store import checkpoints
+from stored_runs import spec_of
+
+checkpoints.LARGE, checkpoints.SMALL_STATE, checkpoints.SNAPSHOT_EVERY = 64, 0, 4
+spec = spec_of("rounds=4000", "population.clients=9")
+with open_store(sys.argv[1], spec) as store:
+    run_spec(spec, Watch(lambda *_: print(flush=True), store=store))
+"""
+
+
+def test_a_run_that_is_being_written_is_running_and_never_damaged(tmp_path):
+    here = str(Path(__file__).parents[1])
+    child = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path / "run"), here], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        child.stdout.readline()
+        found = [verify(tmp_path / "run", state_classes) for _ in range(12)]
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.communicate()
+    assert [v.problems for v in found] == [()] * 12
+    assert all(v.running and not v.closed and v.digest for v in found)
+    assert found[-1].rounds > found[0].rounds
+    verdict = verify(tmp_path / "run", state_classes)
+    assert (verdict.ok, verdict.running) == (True, False)

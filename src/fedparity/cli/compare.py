@@ -184,9 +184,9 @@ def _check_reference(reference: str | None, names: list[str]) -> None:
 def _write(found: Comparison, folder: Path) -> list[str]:
     """Every file of a comparison; the picture only where accuracy is defined."""
     from fedparity.core.files import remove, write_text
-    from fedparity.experiment.results import COMPARISON
     from fedparity.report.latex import to_latex
     from fedparity.report.tradeoff import draw_tradeoff
+    from fedparity.store.manifest import COMPARISON
 
     picture = draw_tradeoff(found)
     files = [str(folder / name) for name in COMPARISON if picture or name != "tradeoff.svg"]
@@ -370,7 +370,7 @@ def _spec_behind(text: str) -> Spec | None:
     path = Path(text)
     if (path / "run.db").exists() or (path.is_dir() and not _listed_name(text)):
         with Store.read(path) as store:
-            return parse(store.meta("spec") or "", f"{path}: its spec")
+            return parse(store.spec(), f"{path}: its spec")
     return load(path) if path.is_file() or path.suffix == ".toml" or len(path.parts) > 1 else None
 
 

@@ -27,14 +27,14 @@ from fedparity.core.errors import ConfigError
 from fedparity.core.files import csv_text
 from fedparity.core.registry import component_class
 from fedparity.core.types import FloatArray
+from fedparity.experiment.facts import local_steps
 from fedparity.experiment.results import MethodRun, Results
-from fedparity.experiment.runner import load_results, state_classes
+from fedparity.experiment.runner import load_results
 from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.tasks import build_task
 from fedparity.metrics import align_seeds, compare_methods, mean_ranks, summarise_performance
 from fedparity.schedulers import SCHEDULERS, Parity
 from fedparity.store import Store
-from fedparity.store.tree import flatten
 
 WORD = 4
 """Bytes of a number on the wire, whatever the simulation works in."""
@@ -249,20 +249,11 @@ def part_of(results: Results, store: Store | None, where: str) -> Part:
     return Part(where, results, found)
 
 
-NOT_MEMORY = {"round", "params", "ledger", "utility", "client_models"}
-"""What every method has, and what clients keep."""
-
-
 def _footprint(store: Store, seed: int, method: str) -> Footprint | None:
-    state = store.load(seed, method, state_classes(store, method))
-    if state is None or not len(state.params):
+    facts = store.facts(seed, method)
+    if facts is None or not facts.parameters:
         return None
-    kept = [f.name for f in dataclasses.fields(state) if f.name not in NOT_MEMORY]
-    return Footprint(len(state.params), sum(_words(getattr(state, k)) for k in kept), _words(state.client_models))
-
-
-def _words(value: Any) -> int:
-    return sum(array.size for array in flatten(value)[1].values())
+    return Footprint(facts.parameters, facts.server_words, facts.client_words)
 
 
 def compare(parts: Sequence[Part], reference: str | None = None) -> Comparison:
@@ -399,25 +390,11 @@ def _local_steps(results: Results) -> dict[int, FloatArray] | None:
     """Mini-batch steps that one participation of each client takes, by seed; None for a task that does not say."""
     found = {}
     for seed in {run.seed for run in results.runs}:
-        steps = _steps_of(build_task(results.spec, seed))
+        steps = local_steps(build_task(results.spec, seed))
         if steps is None:
             return None
-        found[seed] = steps
+        found[seed] = steps.astype(np.float64)
     return found
-
-
-def _steps_of(task: Any) -> FloatArray | None:
-    clients: int = task.num_clients
-    task = getattr(task, "task", task)  # batched: the same steps, many clients at a time
-    if isinstance(steps := getattr(task, "steps", None), int):  # quadratic: gradient steps
-        return np.full(clients, float(steps))
-    training, samples = getattr(task, "training", None), getattr(task, "samples", None)
-    if training is not None and samples is not None:  # a PyTorch task
-        return np.array([training.num_batches(len(rows)) for rows in samples.train], dtype=np.float64)
-    x = getattr(task, "x", None)
-    if isinstance(x, np.ndarray) and hasattr(task, "epochs") and hasattr(task, "batch"):  # logistic
-        return np.full(clients, float(task.epochs * math.ceil(x.shape[1] / task.batch)))
-    return None
 
 
 # -- the line over beta -----------------------------------------------------------------------------------------------

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import platform
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +42,8 @@ from fedparity.metrics import (
     worst,
 )
 from fedparity.store import DamagedError, Disk, Store
-from fedparity.store.manifest import LOCK, differences
+from fedparity.store.lock import LOCK
+from fedparity.store.manifest import DERIVED, MANIFEST, differences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,10 +217,6 @@ class Results:
 
 FILES = ("spec.toml", "spec.resolved.toml", "metrics_log.csv", "clients.csv", "journal.jsonl", "summary.json")
 REPORT = "report.html"
-COMPARISON = ("comparison.csv", "comparison.json", "comparison.tex", "tradeoff.svg")
-"""What `fedparity compare` adds to the folder of a run it made."""
-DERIVED = (*FILES, REPORT, *COMPARISON)
-"""Files that can be written anew from the store."""
 
 
 def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrite: bool = False) -> Store:
@@ -239,7 +234,7 @@ def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrit
     if there and resume:
         damaged = _refuse_damage(target)
         with contextlib.suppress(InputError), Store.read(target) as kept:  # one just begun cannot be read, but opened
-            _same_spec(folder, kept.meta("spec"), text)  # before the manifest goes
+            kept.origin.same_spec(text)  # before the manifest goes
     store = Store.open(target)
     try:
         store.distrust(damaged)
@@ -247,8 +242,8 @@ def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrit
             store.clear()
             for name in DERIVED:
                 store.disk.remove(name)
-        _same_spec(folder, store.meta("spec"), text)
-        store.set_meta("spec", text)
+        for name in set(damaged) & set(DERIVED):
+            store.disk.remove(name)  # it is written anew
     except BaseException:
         store.abandon()
         raise
@@ -256,22 +251,12 @@ def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrit
 
 
 def _refuse_damage(folder: Path) -> list[str]:
-    """Refuse damage that going on would hide; damaged arrays are left to the store, which goes back one round."""
+    """Refuse a damaged database; damaged arrays are left to the store, which goes back one round, results made anew."""
     found = differences(Disk(folder)) or []
-    changed = [name for name in found if not name.startswith("arrays/")]
-    lost = [name for name in changed if name not in DERIVED]
+    lost = [name for name in found if name not in {*DERIVED, MANIFEST} and not name.startswith("arrays/")]
     if lost:
         raise DamagedError(f"{folder / lost[0]}: differs from what was written; restore it from a copy")
-    if changed:
-        raise DamagedError(f"{folder / changed[0]}: differs from what was written; remove it, it will be written anew")
     return found
-
-
-def _same_spec(folder: str | Path, old: str | None, new: str) -> None:
-    if old is not None and old != new:
-        pairs = zip(old.splitlines(), new.splitlines(), strict=False)
-        how = next((f"{a!r}, now {b!r}" for a, b in pairs if a != b), "it had other methods")
-        raise ConfigError(f"{folder} was started with another spec ({how}); give another --out")
 
 
 CLIENT_COLUMNS = (
@@ -293,14 +278,3 @@ CLIENT_COLUMNS = (
     "accuracy",
     "own_accuracy",
 )
-
-
-def versions() -> dict[str, str]:
-    """What the numbers were made with."""
-    found = {"python": platform.python_version()}
-    for package in ("fedparity", "numpy", "scipy", "torch"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found

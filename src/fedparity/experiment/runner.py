@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,19 @@ from fedparity.data.dataset import Progress as DataProgress
 from fedparity.data.dataset import silent
 from fedparity.engines import InProcess, Intermittent
 from fedparity.estimators import ESTIMATORS, ORACLE, Oracle
+from fedparity.experiment.facts import facts_of
+from fedparity.experiment.inputs import input_digests
 from fedparity.experiment.metrics_log import MetricsLog
-from fedparity.experiment.results import MethodRun, Results, versions
-from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse
+from fedparity.experiment.results import MethodRun, Results
+from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse, to_toml
 from fedparity.experiment.tasks import build_task, processors
 from fedparity.local.rules import LOCALS, Difference, PhpFl
 from fedparity.metrics import frontier
-from fedparity.schedulers import SCHEDULERS, Fixed, Uniform
+from fedparity.schedulers import SCHEDULERS, Fixed
 from fedparity.servers import SERVERS
 from fedparity.servers.rate_schedules import RATE_SCHEDULES, Scaled
-from fedparity.store import Committed, Store
+from fedparity.store import Committed, Store, finish_erasure
+from fedparity.store.origin import versions
 from fedparity.store.tree import classes_in
 from fedparity.surrogates import SURROGATES
 from fedparity.traces import load_trace
@@ -133,7 +136,7 @@ class _Record:
             self.log.rows.append((*committed.row, committed.seconds))
             self.records[method].append(record)
 
-    def run(self, method: str, state: State) -> MethodRun:
+    def run(self, method: str, state: State, store: Store | None) -> MethodRun:
         ledger, records = state.ledger, self.records[method]
         evals: Evals = self._task.evaluate(state.params, np.arange(ledger.num_clients), "accuracy")
         score: Any = getattr(self._task, "own_accuracy", None)
@@ -141,6 +144,8 @@ class _Record:
         if score is not None and method not in self._updates:
             size = len(state.params)
             own[list(state.client_models)] = [score(k, v[:size]) for k, v in state.client_models.items()]
+        if store is not None and store.facts(self.seed, method) is None:
+            store.put_facts(self.seed, method, facts_of(self._task, state, evals.accuracy, own))
         return MethodRun(
             method=method,
             seed=self.seed,
@@ -204,7 +209,7 @@ def _run_seed(spec: Spec, trace: Trace, repeat: int, watch: Watch) -> list[Metho
     with contextlib.suppress(Stopped):
         if watch.go:
             run_side_by_side(methods, engine, spec.rounds, states=dict(now), observers=[record], after=after)
-    return [record.run(name, state) for name, state in now.items()]
+    return [record.run(name, state, watch.store if watch.go else None) for name, state in now.items()]
 
 
 def check_methods(spec: Spec) -> None:
@@ -240,9 +245,13 @@ def run_spec(spec: Spec, watch: Watch | None = None, trace: Trace | None = None)
     """
     watch = watch or Watch()
     trace = draw_trace(spec) if trace is None else trace
-    erased = frozenset[int]() if watch.store is None else watch.store.erased()
-    if erased:
-        trace = _without(trace, erased)
+    erased = frozenset[int]()
+    if watch.store is not None:
+        if watch.go:
+            finish_erasure(watch.store, fresh_state)
+            watch.store.begin(to_toml(spec.resolved()), trace, input_digests(spec))
+        erased = watch.store.erased()
+        trace = trace.without(erased)
     runs: list[MethodRun] = []
     complete = True
     for repeat in range(spec.seeds):
@@ -258,25 +267,13 @@ def run_spec(spec: Spec, watch: Watch | None = None, trace: Trace | None = None)
     return Results(spec, trace, limit, runs, complete, versions(), erased)
 
 
-def _without(trace: Trace, clients: frozenset[int]) -> Trace:
-    """The same trace in which these clients are never there."""
-    kept = ~np.isin(trace.clients, sorted(clients))
-    starts = np.append(0, np.cumsum(kept))[trace.starts]
-    stays = None if trace.stays is None else trace.stays[kept]
-    before = None if trace.before is None else _without(trace.before, clients)
-    return Trace(trace.num_clients, starts, trace.clients[kept], stays, trace.names, before)
-
-
-def fresh_state(store: Store, method: str, clients: int = 0) -> State:
-    """The first state of a stored method, without its model, from the spec stored with it; 0: for all its clients."""
-    spec = parse(store.meta("spec") or "", f"{store.disk.root}: its spec")
+def fresh_state(store: Store, method: str) -> State:
+    """The first state of a stored method, without its model, from the spec stored with it."""
+    spec = parse(store.spec(), f"{store.disk.root}: its spec")
     contender = next((m for m in spec.methods if m.name == method), None)
     if contender is None:
         raise InputError(f"{store.disk.root}: method {method!r} is not in the run's spec")
-    coordinator = build_coordinator(spec, contender, spec.seed)
-    if clients:  # a scheduler may be made for one number of clients
-        coordinator = replace(coordinator, scheduler=Uniform(), estimator=coordinator.estimator_in_use)
-    return coordinator.init(clients or spec.population.clients)
+    return build_coordinator(spec, contender, spec.seed).init(spec.population.clients)
 
 
 def state_classes(store: Store, method: str) -> dict[str, type]:
@@ -286,4 +283,4 @@ def state_classes(store: Store, method: str) -> dict[str, type]:
 
 def load_results(folder: str | Path, store: Store) -> Results:
     """The results of a stored run as far as it came, without doing anything more."""
-    return run_spec(parse(store.meta("spec") or "", f"{folder}: its spec"), Watch(store=store, go=False))
+    return run_spec(parse(store.spec(), f"{folder}: its spec"), Watch(store=store, go=False), store.trace())

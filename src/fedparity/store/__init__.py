@@ -2,8 +2,10 @@
 
 from fedparity.store.database import DamagedError
 from fedparity.store.disk import Disk
-from fedparity.store.erase import erase
-from fedparity.store.store import Committed, Store
+from fedparity.store.erase import erase, finish_erasure
+from fedparity.store.facts import Facts
+from fedparity.store.rounds import Committed
+from fedparity.store.store import Store
 from fedparity.store.verify import Verdict, verify
 
-__all__ = ["Committed", "DamagedError", "Disk", "Store", "Verdict", "erase", "verify"]
+__all__ = ["Committed", "DamagedError", "Disk", "Facts", "Store", "Verdict", "erase", "finish_erasure", "verify"]

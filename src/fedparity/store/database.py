@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
-import os
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from fedparity.core.errors import InputError, OutputError
 from fedparity.store.disk import Disk
-from fedparity.store.manifest import LOCK
 
 DATABASE = "run.db"
+LOG = f"{DATABASE}-wal"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS origin (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rounds (
   seed INTEGER NOT NULL, method TEXT NOT NULL, round INTEGER NOT NULL,
   line TEXT NOT NULL, line_sha256 TEXT NOT NULL, chain TEXT NOT NULL, row TEXT NOT NULL, digest TEXT NOT NULL,
@@ -28,12 +28,16 @@ CREATE TABLE IF NOT EXISTS states (
   seed INTEGER NOT NULL, method TEXT NOT NULL, round INTEGER NOT NULL, whole INTEGER NOT NULL,
   tree TEXT NOT NULL, small BLOB NOT NULL, files TEXT NOT NULL, digest TEXT NOT NULL,
   PRIMARY KEY (seed, method, round)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS facts (
+  seed INTEGER NOT NULL, method TEXT NOT NULL, value BLOB NOT NULL, digest TEXT NOT NULL,
+  PRIMARY KEY (seed, method)) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS telemetry (
   seed INTEGER NOT NULL, method TEXT NOT NULL, round INTEGER NOT NULL, value TEXT NOT NULL,
   PRIMARY KEY (seed, method, round)) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS erasures (
   number INTEGER PRIMARY KEY, client INTEGER NOT NULL, lines TEXT NOT NULL, chain TEXT NOT NULL) STRICT;
 """
+TABLES = ("rounds", "states", "facts", "telemetry", "erasures", "origin", "meta")
 
 
 class DamagedError(InputError):
@@ -48,16 +52,6 @@ def digest(*parts: str | bytes) -> str:
         h.update(len(data).to_bytes(8, "big"))
         h.update(data)
     return h.hexdigest()
-
-
-def round_digest(key: tuple[int, str, int], line_sha256: str, chain: str, row: str) -> str:
-    """What a row of `rounds` is sealed with."""
-    return digest(*map(str, key), line_sha256, chain, row)
-
-
-def state_digest(key: tuple[int, str, int], whole: int, tree: str, small: bytes, names: str) -> str:
-    """What a row of `states` is sealed with."""
-    return digest(*map(str, (*key, int(whole))), tree, small, names)
 
 
 @contextlib.contextmanager
@@ -75,27 +69,69 @@ def names_of(text: str, where: str) -> dict[str, str]:
         return {str(key): str(value) for key, value in json.loads(text).items()}
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """The database, ready for writing: a transaction that is committed is on the disk."""
-    with storage_errors(path):
-        connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA trusted_schema = OFF")
-    return connection
+class Database:
+    """One connection to `run.db`; what SQLite raises comes out as our errors."""
 
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self.connection = connection
 
-@contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+    @classmethod
+    def writable(cls, path: Path) -> Database:
+        """Ready for writing: a transaction that is committed is on the disk."""
+        with storage_errors(path):
+            connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA trusted_schema = OFF")
+        return cls(path, connection)
+
+    @classmethod
+    def readable(cls, path: Path, source: Path, *, running: bool) -> Database:
+        """For reading `source` under the name of `path`: as it was at this moment, whatever a writer does meanwhile."""
+        still = "" if running or source.with_name(LOG).exists() else "&immutable=1"
+        with storage_errors(path):
+            address = f"{source.resolve().as_uri()}?mode=ro{still}"
+            connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=1.0)
+            try:
+                connection.execute("BEGIN")
+                connection.execute("SELECT 1 FROM sqlite_schema").fetchone()  # the snapshot is taken here
+            except BaseException:
+                connection.close()
+                raise
+        return cls(path, connection)
+
+    def rows(self, query: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """What a query finds."""
+        with storage_errors(self.path):
+            for row in self.connection.execute(query, values):  # noqa: UP028 - which would close a cursor of a closed database
+                yield row
+
+    def one(self, query: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
+        """The first row that a query finds."""
+        return next(self.rows(query, values), None)
+
+    def run(self, statement: str, values: tuple[Any, ...] = ()) -> None:
+        """Carry out a statement."""
+        with storage_errors(self.path):
+            self.connection.execute(statement, values)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it or nothing."""
+        with storage_errors(self.path):
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    self.connection.execute("ROLLBACK")
+                raise
+            self.connection.execute("COMMIT")
+
+    def settle(self) -> None:
+        """Move everything from the log into the file; the log is empty then."""
+        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 @contextlib.contextmanager
@@ -110,24 +146,15 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise DamagedError(f"{path}: is damaged ({text}); restore it from a copy") from error
 
 
-def copy_if_left_open(disk: Disk) -> tempfile.TemporaryDirectory[str] | None:
+def copy_if_left_open(disk: Disk, *, running: bool) -> tempfile.TemporaryDirectory[str] | None:
     """The database in a folder of its own if a process that died left its log behind: reading it would write."""
-    if not disk.path(f"{DATABASE}-wal").exists():
+    if running or not disk.path(LOG).exists():
         return None
-    with contextlib.ExitStack() as stack:
-        try:
-            lock = os.open(disk.root / LOCK, os.O_RDONLY)
-            stack.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            pass
-        except OSError:
-            return None  # somebody is writing: read along
-        folder = tempfile.TemporaryDirectory(prefix="fedparity-")
-        try:
-            for name in (DATABASE, f"{DATABASE}-wal"):
-                shutil.copy(disk.path(name), folder.name)
-        except OSError as error:
-            folder.cleanup()
-            raise InputError(f"{disk.root}: cannot be read ({error.strerror})") from error
+    folder = tempfile.TemporaryDirectory(prefix="fedparity-")
+    try:
+        for name in (DATABASE, LOG):
+            shutil.copy(disk.path(name), folder.name)
+    except OSError as error:
+        folder.cleanup()
+        raise InputError(f"{disk.root}: cannot be read ({error.strerror})") from error
     return folder

@@ -7,6 +7,7 @@ that nobody sees it. Tests put a disk in its place that loses, tears or refuses 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ class Disk:
         try:
             if not target.parent.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
-                self.sync_folder(target.parent.parent)
+                _sync(target.parent.parent)
             handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
             try:
                 for part in parts:
@@ -53,21 +54,43 @@ class Disk:
             finally:
                 os.close(handle)
             os.replace(partial, target)  # noqa: PTH105 - the pair of os.open
-            self.sync_folder(target.parent)
+            _sync(target.parent)
         except OSError as error:
             with contextlib.suppress(OSError):
                 partial.unlink()
-            raise OutputError(
-                f"{target}: cannot be written ({error.strerror}); free space or choose another disk"
-            ) from error
+            raise _unwritten(target, error) from error
 
-    def sync_folder(self, folder: Path) -> None:
-        """Make names in a folder durable."""
-        handle = os.open(folder, os.O_RDONLY)
+    def append(self, name: str, data: bytes) -> None:
+        """Make a file longer by these bytes, durably; what was there stays, whatever happens."""
+        target = self.path(name)
         try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            new = not target.exists()
+            handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            try:
+                size = os.fstat(handle).st_size
+                try:
+                    if os.write(handle, data) != len(data):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301 - one place handles it
+                    os.fsync(handle)
+                except OSError:
+                    with contextlib.suppress(OSError):
+                        os.ftruncate(handle, size)
+                    raise
+            finally:
+                os.close(handle)
+            if new:
+                _sync(target.parent)
+        except OSError as error:
+            raise _unwritten(target, error) from error
+
+    def sync(self, name: str) -> None:
+        """Make a file that somebody else wrote durable."""
+        target = self.path(name)
+        try:
+            _sync(target)
+            _sync(target.parent)
+        except OSError as error:
+            raise _unwritten(target, error) from error
 
     def read(self, name: str) -> bytes:
         """A whole file."""
@@ -89,6 +112,19 @@ class Disk:
             return sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file())
         except OSError as error:
             raise InputError(f"{self.root}: cannot be read ({error.strerror})") from error
+
+
+def _sync(path: Path) -> None:
+    """Make what a file holds, or the names in a folder, durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _unwritten(target: Path, error: OSError) -> OutputError:
+    return OutputError(f"{target}: cannot be written ({error.strerror}); free space or choose another disk")
 
 
 def _encodes(name: str) -> bool:

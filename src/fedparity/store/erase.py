@@ -1,13 +1,17 @@
 """Erasing a client: what the run knows about it goes, and the chain can still be verified.
 
 Its updates, models, surrogates and ledger row leave the last state; its number, gains and losses leave every journal
-line. A rewritten line keeps its old digest in the chain, and the new digest is listed in a chain of erasures of its
-own, so that a verifier knows which lines were rewritten by an erasure and that nothing else was. The files of states
-before the last are removed.
+line; it is never there in the stored trace, has no name in it and no facts. A rewritten line keeps its old digest in
+the chain, and the new digest is listed in a chain of erasures of its own, so that a verifier knows which lines were
+rewritten by an erasure and that nothing else was. States before the last and files with results are removed.
+
+An erasure is all or nothing: the intent is durable before anything else happens, and whoever opens the run for writing
+next finishes what was interrupted (`finish_erasure`); until then `verify` says so.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
@@ -17,67 +21,99 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedparity.core.errors import ConfigError
-from fedparity.store.database import DamagedError
+from fedparity.core.journal import GENESIS, link
+from fedparity.core.marks import ENTRIES, MARK, NUMBERS
+from fedparity.store.database import DamagedError, digest
 from fedparity.store.disk import Disk
-from fedparity.store.manifest import differences
+from fedparity.store.manifest import DERIVED, RESULTS, differences
+from fedparity.store.origin import trace_bytes
 from fedparity.store.store import Store
 from fedparity.store.tree import classes_in
 
-Fresh: TypeAlias = Callable[[Store, str, int], Any]
-"""The first state of a stored method, for any number of clients (0: as many as it has)."""
+Fresh: TypeAlias = Callable[[Store, str], Any]
+"""The first state of a stored method."""
 
 
 def erase(folder: str | Path, client: int, fresh_of: Fresh) -> int:
-    """Erase one client; how many journal lines were rewritten."""
-    changed = differences(Disk(Path(folder)))
+    """Erase one client; how many journal lines were rewritten. Files with results go: they have to be written anew."""
+    changed = [name for name in differences(Disk(Path(folder))) or () if name not in DERIVED]
     if changed:
         raise DamagedError(f"{Path(folder) / changed[0]}: differs from what was written; restore it from a copy")
     with Store.read(folder) as store:
-        for _, method in store.contenders():
-            most = fresh_of(store, method, 0).ledger.num_clients - 1
-            if not 0 <= client <= most:
-                raise ConfigError(f"client={client} must be between 0 and {most}")
+        most = store.trace().num_clients - 1
+    if not 0 <= client <= most:
+        raise ConfigError(f"client={client} must be between 0 and {most}")
     with Store.open(folder, create=False) as store:
-        states: dict[tuple[int, str], Any] = {}
-        for seed, method in store.contenders():
-            fresh = fresh_of(store, method, 0)
-            state: Any = store.load(seed, method, classes_in(fresh))
-            wider = fresh_of(store, method, fresh.ledger.num_clients + 1)
-            states[seed, method] = _without(state, fresh, wider, client)
-        lines: dict[str, str] = {}
-        for seed, method in states:
-            for done in store.rounds(seed, method):
-                new = redact(done.line, client)
-                if new != done.line:
-                    lines[f"{seed}/{method}/{done.round}"] = new
-        store.rewrite(client, lines, states)
-        return len(lines)
+        finish_erasure(store, fresh_of)
+        store.intend_erasure(client)
+        return finish_erasure(store, fresh_of)
 
 
-def _without(part: Any, fresh: Any, wider: Any, client: int) -> Any:
-    """A part of a state with the client's entries as they were at first.
+def finish_erasure(store: Store, fresh_of: Fresh) -> int:
+    """Finish an erasure that has begun, if there is one; how many journal lines were rewritten."""
+    client = store.erasing()
+    if client is None:
+        return 0
+    lines = {} if client in store.erased() else _rewrite(store, client, fresh_of)
+    store.db.run("VACUUM")  # deleted rows leave the file, too,
+    store.db.settle()  # and the log
+    store.sweep()
+    for name in RESULTS:
+        store.disk.remove(name)
+    store.intend_erasure(None)
+    return len(lines)
 
-    An array has an entry for each client if it is longer for one client more; one that was not there at first is a list
-    of clients. A dict is one by client.
-    """
+
+def _rewrite(store: Store, client: int, fresh_of: Fresh) -> dict[str, str]:
+    """Everything in the database at once: the journal lines that spoke of the client, states, facts and trace."""
+    states: dict[tuple[int, str], Any] = {}
+    lines: dict[str, str] = {}
+    for seed, method in store.contenders():
+        fresh = fresh_of(store, method)
+        states[seed, method] = without(store.load(seed, method, classes_in(fresh)), fresh, client)
+        for done in store.rounds(seed, method):
+            new = redact(done.line, client)
+            if new != done.line:
+                lines[f"{seed}/{method}/{done.round}"] = new
+    digests = {key: hashlib.sha256(line.encode()).hexdigest() for key, line in lines.items()}
+    listed = json.dumps(digests, sort_keys=True)
+    known = {key: facts for key in states if (facts := store.facts(*key)) is not None}
+    trace = store.trace().without({client})
+    (chain,) = store.db.one("SELECT chain FROM erasures ORDER BY number DESC LIMIT 1") or (GENESIS,)
+    row = (client, listed, link(str(chain), digest(str(client), listed)))
+    with store.db.transaction():
+        store.db.run("INSERT INTO erasures (client, lines, chain) VALUES (?, ?, ?)", row)
+        for key, line in lines.items():
+            seed_, method, number = key.split("/")
+            where = (line, int(seed_), method, int(number))
+            store.db.run("UPDATE rounds SET line = ? WHERE seed = ? AND method = ? AND round = ?", where)
+        for contender, state in states.items():
+            store.checkpoints.replace(contender, state)
+        for contender, facts in known.items():
+            store.put_facts(*contender, facts)  # which leaves out whoever is erased
+        store.origin.replace_trace(trace_bytes(trace))
+    return lines
+
+
+def without(part: Any, fresh: Any, client: int, mark: str | None = None) -> Any:
+    """A part of a state with the client's entries as they are in a fresh one; its fields say which those are."""
     if isinstance(part, np.ndarray):
-        if not isinstance(fresh, np.ndarray):
+        if mark == NUMBERS:
             return part[part != client]
-        if isinstance(wider, np.ndarray) and wider.shape[:1] != fresh.shape[:1]:
+        if mark == ENTRIES:
             part[client] = fresh[client]
         return part
     if is_dataclass(part) and not isinstance(part, type):
-        new = {
-            f.name: _without(getattr(part, f.name), getattr(fresh, f.name, None), getattr(wider, f.name, None), client)
-            for f in fields(part)
-        }
-        return replace(part, **new)
-    if isinstance(part, (tuple, list)):
-        first, more = (
-            p if isinstance(p, (tuple, list)) and len(p) == len(part) else [None] * len(part) for p in (fresh, wider)
+        return replace(
+            part,
+            **{
+                f.name: without(getattr(part, f.name), getattr(fresh, f.name, None), client, f.metadata.get(MARK))
+                for f in fields(part)
+            },
         )
-        return type(part)(_without(*each, client=client) for each in zip(part, first, more, strict=True))
-    if isinstance(part, dict):
+    if isinstance(part, tuple) and mark is not None:
+        return tuple(without(one, None, client, NUMBERS) for one in part)
+    if isinstance(part, dict) and mark is not None:
         return {key: value for key, value in part.items() if key != client}
     return part
 

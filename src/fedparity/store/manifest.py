@@ -1,4 +1,7 @@
-"""The manifest: the SHA-256 of every file of a run that was closed cleanly, so that no flipped bit goes unnoticed."""
+"""The manifest: the SHA-256 of every file of a run that was closed cleanly, so that no flipped bit goes unnoticed.
+
+It vouches for what this package writes; what somebody else put into the folder is neither listed nor touched.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,32 @@ import hashlib
 import json
 
 from fedparity.core.errors import InputError
+from fedparity.store.arrays import FOLDER
+from fedparity.store.database import DATABASE
 from fedparity.store.disk import Disk
 
-MANIFEST, LOCK = "manifest.json", "lock"
-SKIPPED = {MANIFEST, LOCK, "run.db-shm"}
-"""Not listed: the manifest itself, the empty lock, and an index that SQLite's readers write into."""
+MANIFEST = "manifest.json"
+SPECS = ("spec.toml", "spec.resolved.toml")
+COMPARISON = ("comparison.csv", "comparison.json", "comparison.tex", "tradeoff.svg")
+"""What `fedparity compare` adds to the folder of a run it made."""
+RESULTS = ("metrics_log.csv", "clients.csv", "journal.jsonl", "summary.json", "report.html", *COMPARISON)
+DERIVED = (*SPECS, *RESULTS)
+"""Files that can be written anew from the store."""
+INDEX = f"{DATABASE}-shm"
+"""SQLite's readers write into it."""
+
+
+def _listed(name: str) -> bool:
+    return name in DERIVED or name.startswith(FOLDER) or (name.startswith(DATABASE) and name != INDEX)
 
 
 def write_manifest(disk: Disk) -> None:
-    """List every file with its digest, under a digest of the list."""
-    files = {name: _sha256(disk, name) for name in disk.names() if name not in SKIPPED}
+    """List every file with its digest, under a digest of the list; each is on the disk before the list is."""
+    files = {}
+    for name in filter(_listed, disk.names()):
+        if name in DERIVED:
+            disk.sync(name)
+        files[name] = _sha256(disk, name)
     body = json.dumps(files, indent=1, sort_keys=True)
     seal = hashlib.sha256(body.encode()).hexdigest()
     disk.write(MANIFEST, f"{seal}\n{body}\n".encode())
@@ -40,7 +59,7 @@ def differences(disk: Disk) -> list[str] | None:
         files: dict[str, str] = dict(json.loads(body))
     except (RecursionError, TypeError, ValueError):
         return [MANIFEST]
-    there = set(disk.names()) - SKIPPED
+    there = set(filter(_listed, disk.names()))
     return sorted(
         [name for name, sha256 in files.items() if name not in there or _sha256(disk, name) != sha256]
         + [name for name in there if name not in files]

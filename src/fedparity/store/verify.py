@@ -1,4 +1,8 @@
-"""Whether a run is what was written: every chain, digest and file, and the ledger that follows from the journal."""
+"""Whether a run is what was written: every chain, digest and file, and the ledger that follows from the journal.
+
+A run that is being written is read as it was at one moment. Its writer goes on removing arrays that it no longer
+needs, so that an array that is gone says nothing there.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,22 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from fedparity.core.errors import FedparityError
+from fedparity.core.errors import FedparityError, InputError
 from fedparity.core.journal import from_json
 from fedparity.core.ledger import Ledger
+from fedparity.store.arrays import FOLDER, file_of
+from fedparity.store.database import DATABASE, DamagedError
 from fedparity.store.disk import Disk
-from fedparity.store.manifest import differences
+from fedparity.store.heads import HEADS
+from fedparity.store.lock import reading
+from fedparity.store.manifest import MANIFEST, differences
 from fedparity.store.store import Store
+
+Classes: TypeAlias = Callable[[Store, str], dict[str, type]]
+"""Which dataclasses the state of a stored method may hold."""
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +37,10 @@ class Verdict:
     problems: tuple[str, ...]
     closed: bool
     """False: the run was not closed cleanly, so files other than its database were not compared with a manifest."""
+    running: bool = False
+    """Whether another process is writing the run: it was checked as far as it had come."""
+    digest: str | None = None
+    """The digest of the whole run (`Store.digest`); None if it is too damaged to have one, or never began."""
 
     @property
     def ok(self) -> bool:
@@ -32,45 +48,85 @@ class Verdict:
         return not self.problems
 
 
-def verify(folder: str | Path, classes_of: Callable[[Store, str], dict[str, type]]) -> Verdict:
+def verify(folder: str | Path, classes_of: Classes) -> Verdict:
     """Check a run; `classes_of` says which dataclasses the state of a method may hold."""
+    for _ in range(TRIES):
+        before = _is_running(folder)
+        verdict = _verify(folder, classes_of)
+        if verdict.ok or before == verdict.running == _is_running(folder):
+            break  # else somebody opened or closed it meanwhile: what was compared belongs to no moment
+    return verdict
+
+
+def _is_running(folder: str | Path) -> bool:
+    with reading(Path(folder)) as running:
+        return running
+
+
+def _verify(folder: str | Path, classes_of: Classes) -> Verdict:
     disk = Disk(Path(folder))
     changed = differences(disk)
     problems = [f"{name}: differs from what was written, or is not in the manifest" for name in changed or []]
-    if "run.db" in (changed or []):
+    if DATABASE in (changed or []):
         return Verdict(0, tuple(problems), closed=True)
-    problems += [name for name in _misnamed(disk) if name not in (changed or [])]
-    rounds = 0
+    rounds, digest = 0, None
     with Store.read(folder) as store:
+        problems += _witness_problems(store, closed=changed is not None)
+        problems += [name for name in _misnamed(disk, running=store.running) if name not in (changed or [])]
+        contenders: list[tuple[int, str]] = []
         try:
-            problems += store.broken_states()
-            contenders = store.contenders()
+            problems += store.checkpoints.broken()
+            contenders = sorted({*store.contenders(), *store.heads.known})
+            digest = store.digest() if store.origin.begun or contenders else None
         except FedparityError as error:
-            return Verdict(0, (*problems, str(error)), closed=changed is not None)
+            problems.append(str(error))
         for seed, method in contenders:
             try:
                 lines = [c.line for c in store.rounds(seed, method)]
                 rounds += len(lines)
+                store.facts(seed, method)
                 problems += _state_problems(store, seed, method, lines, classes_of(store, method))
             except FedparityError as error:
                 problems.append(str(error))
             except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
                 problems.append(f"{folder}: {method}, seed {seed}: makes no sense ({type(error).__name__}: {error})")
-    return Verdict(rounds, tuple(dict.fromkeys(problems)), closed=changed is not None)
+        return Verdict(rounds, tuple(dict.fromkeys(problems)), changed is not None, store.running, digest)
 
 
-def _misnamed(disk: Disk) -> Iterator[str]:
+def _witness_problems(store: Store, *, closed: bool) -> Iterator[str]:
+    """What the files beside the database say of it, and whether an erasure was left half done."""
+    if store.heads_differ(closed=closed):
+        yield f"{HEADS}: differs from what was written"
+    if store.heads.closed and not closed:
+        yield f"{MANIFEST}: is missing, although the run was closed"
+    client = store.erasing()
+    if client is not None and not store.running:
+        fix = f"fedparity erase {store.disk.root} {client}"
+        yield f"the erasure of client {client} is unfinished; finish it with: {fix}"
+
+
+def _misnamed(disk: Disk, *, running: bool) -> Iterator[str]:
     """Array files that are not what their names say, with or without a manifest."""
     for name in disk.names():
-        if name.startswith("arrays/") and name.endswith(".safetensors"):
-            sha256 = name.removeprefix("arrays/").removesuffix(".safetensors")
-            if hashlib.sha256(disk.read(name)).hexdigest() != sha256:
+        if name.startswith(FOLDER) and name.endswith(".safetensors"):
+            try:
+                found = hashlib.sha256(disk.read(name)).hexdigest()
+            except InputError:
+                if running:
+                    continue
+                raise
+            if name != file_of(found):
                 yield f"{name}: differs from what was written"
 
 
 def _state_problems(store: Store, seed: int, method: str, lines: list[str], classes: dict[str, type]) -> Iterator[str]:
     where = f"{method}, seed {seed}"
-    state: Any = store.load(seed, method, classes)
+    try:
+        state: Any = store.load(seed, method, classes)
+    except InputError as error:
+        if store.running and not isinstance(error, DamagedError):
+            return  # its arrays are gone, since the writer is rounds ahead
+        raise
     if state is None or state.round != len(lines):
         yield f"{where}: {len(lines)} rounds in the journal, but its state is at {getattr(state, 'round', 0)}"
         return
