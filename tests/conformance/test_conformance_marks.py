@@ -8,7 +8,7 @@ import pytest
 from fedparity.store.tree import flatten
 
 from fedparity import ESTIMATORS, SCHEDULERS, SURROGATES, UTILITIES, WEIGHTINGS, Coordinator, Trace
-from fedparity.core.coordinator import State
+from fedparity.core.state import State
 from fedparity.estimators import Oracle
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.runner import build_coordinator

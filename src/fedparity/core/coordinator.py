@@ -9,9 +9,7 @@ in any order, twice, or not at all; sums run in client order, so the result is t
 
 from __future__ import annotations
 
-import copy
 import hashlib
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -19,12 +17,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core import checks, tree
+from fedparity.core import checks
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
 from fedparity.core.ledger import Ledger, read_only
-from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import (
     Component,
     Estimator,
@@ -45,6 +42,7 @@ from fedparity.core.rng import stream
 from fedparity.core.rows import combine
 from fedparity.core.selection import ids_of, select, weigh
 from fedparity.core.spill import GIGABYTE, SpillFile
+from fedparity.core.state import State
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     NO_FLOATS,
@@ -89,48 +87,6 @@ COMPONENTS: dict[str, Registry[Any]] = {
 """Fields of a `Coordinator` that may be given by name, and the table that each is looked up in."""
 Text: TypeAlias = Any
 """A component's text. `Any` to type checkers: after `__post_init__` every field is an object."""
-
-
-@dataclass(slots=True)
-class State:
-    """All memory of a run between two rounds: a checkpoint is a saved State.
-
-    A component whose memory is a bare array has one entry per client in it.
-    """
-
-    round: int
-    params: Vector
-    ledger: Ledger
-    estimator: Any = field(metadata=PER_CLIENT)
-    scheduler: Any = field(metadata=PER_CLIENT)
-    weighting: Any = field(metadata=PER_CLIENT)
-    utility: Any = field(metadata=PER_CLIENT)
-    surrogate: Any = field(metadata=PER_CLIENT)
-    memory: Any = field(metadata=PER_CLIENT)
-    kept: dict[int, Vector] = field(metadata=PER_CLIENT)
-    """What each client keeps from round to round, as the local rule says."""
-    server: Any = None
-
-    def copy(self) -> State:
-        """An independent snapshot."""
-        return copy.deepcopy(self)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a safetensors file, which `State.load` reads back to the bit."""
-        tree.save(path, self)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], coordinator: Coordinator) -> State:
-        """The state in a file, for the method that it belongs to; nothing in the file can name code to import."""
-
-        def fresh(arrays: tree.Arrays) -> State:
-            return coordinator.init(len(arrays["/ledger/online"]), np.zeros_like(arrays["/params"]))
-
-        state: State = tree.load(path, fresh)
-        return state
-
-    def __repr__(self) -> str:
-        return f"State(round {self.round}, {self.ledger.num_clients} clients, a model of {len(self.params)} numbers)"
 
 
 @dataclass(frozen=True, slots=True)
