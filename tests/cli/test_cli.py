@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from fedparity import AVAILABILITY, MEASURES, SCHEDULERS, Cohort, Trace, save_trace
+from fedparity import AVAILABILITY, MEASURES, SCHEDULERS, Cohort, Scheduler, Trace, save_trace
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # typer uses what click has deprecated
@@ -75,7 +75,7 @@ def test_a_comparison_for_eyes_fits_80_columns_and_names_the_fairest(fedparity, 
     assert (code, err) == (0, "")
     title, *rest = out.splitlines()
     table, verdict = rest[: 1 + len(COMPARED)], " ".join(rest[1 + len(COMPARED) :])
-    assert title == "12 clients (bernoulli), 6 rounds, 3 asked a round, mean of 2 draws"
+    assert title == "12 clients (bernoulli), 6 rounds, 3 asked per round, mean of 2 draws"
     assert len(table) == 1 + len(COMPARED)
     assert max(map(len, out.splitlines())) <= 80
     assert [line.split()[0] for line in table[1:]] == list(COMPARED)
@@ -141,7 +141,7 @@ def test_list_says_where_a_component_comes_from(fedparity, monkeypatch):
     assert origins["parity"] == "fedparity"
 
 
-class Mine:
+class Mine(Scheduler):
     """Nobody at all."""
 
     def init(self, num_clients):

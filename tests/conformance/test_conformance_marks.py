@@ -5,10 +5,10 @@ States for N and for N + 1 clients tell which arrays grow with the clients; taki
 
 import numpy as np
 import pytest
-from fedparity.store.tree import flatten
 
 from fedparity import ESTIMATORS, SCHEDULERS, SURROGATES, UTILITIES, WEIGHTINGS, Coordinator, Trace
 from fedparity.core.state import State
+from fedparity.core.tree import flatten
 from fedparity.estimators import Oracle
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.runner import build_coordinator

@@ -13,6 +13,8 @@ import pytest
 
 from fedparity.cli.show import RUN_COLUMNS
 from fedparity.experiment.results import FILES
+from fedparity.metrics import printed
+from fedparity.metrics.measures import heading
 
 START = [sys.executable, "-c", "from fedparity.cli.main import main; main()"]
 ENVIRONMENT = os.environ | {"COLUMNS": "80", "PYTHONUNBUFFERED": "1"}
@@ -90,8 +92,8 @@ def test_run_shows_progress_a_table_an_outcome_and_the_report(tmp_path, spec):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "12 clients (bernoulli:low=.1,high=.8), 10 rounds, 3 asked per round, 1 seed"
-    assert lines[1].split() == ["method", *(header for header, *_ in RUN_COLUMNS)]
-    assert {"accuracy", "selection_gap", "gini", "gini_limit"} <= {key for _, key, _ in RUN_COLUMNS}
+    assert lines[1].split() == ["method", *" ".join(heading(key, narrow=True) for key in RUN_COLUMNS).split()]
+    assert {"accuracy", "worst_accuracy", "selection_gap", "gini", "gini_limit"} <= set(RUN_COLUMNS)
     assert [line.split()[0] for line in lines[2:4]] == ["uniform", "parity"]
     assert max(map(len, lines)) <= 80
     assert "could not be avoided" in done.stdout.replace("\n", " ")
@@ -107,7 +109,7 @@ def test_run_shows_progress_a_table_an_outcome_and_the_report(tmp_path, spec):
 
     summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
     for line, entry in zip(lines[2:4], summary["methods"], strict=False):
-        assert line.split() == [entry["method"], *(form.format(entry[key]) for _, key, form in RUN_COLUMNS)]
+        assert line.split() == [entry["method"], *" ".join(printed(key, entry[key]) for key in RUN_COLUMNS).split()]
     best = min(summary["methods"], key=lambda entry: entry["gini_avoidable"])["method"]
     assert f"Fairest by share: {best}" in " ".join(lines)
 

@@ -412,7 +412,7 @@ with Store.read(sys.argv[1]) as store:
 
 
 def test_a_run_of_images_is_read_checked_and_erased_without_torch(tmp_path):
-    spec = spec_of("rounds=2", f"population.clients={CLIENTS}", "task.dataset=digits", "task.hidden=4")
+    spec = spec_of("rounds=2", f"population.clients={CLIENTS}", "task.dataset=digits", "task.model=mlp:hidden=4")
     run_into(tmp_path / "run", spec)
     subprocess.run([sys.executable, "-c", WITHOUT_TORCH, str(tmp_path / "run")], check=True)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedparity import Cohort
+from fedparity import Cohort, Scheduler
 
 Path("imported").touch()
 
@@ -25,7 +25,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Least:
+class Least(Scheduler):
     step: float = 1.0
 
     def init(self, num_clients):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 Features: TypeAlias = Callable[[NDArray[Any], Ids], NDArray[np.float32]]
-"""Some rows of images as features, a row each."""
+"""Some rows of images as features, one row per image."""
 
 
 def processors() -> int:

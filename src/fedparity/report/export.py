@@ -1,7 +1,7 @@
 """A run as tables that any tool reads: CSV, JSON lines or Parquet; client names can be replaced by pseudonyms.
 
-    rounds          a row a round, method and seed: the log
-    clients         a row a client, method and seed: the ledger, with its limit and accuracy
+    rounds          one row per round, method and seed: the log
+    clients         one row per client, method and seed: the ledger, with its limit and accuracy
     participation   a row for each client online in each round: selected, completed, failed, chance, ...
 
 A pseudonym is the start of HMAC-SHA256(key, name): the same key gives the same ones; without it nobody can go back.

@@ -152,7 +152,7 @@ def method_note(index: int, given: MethodSpec, filled: MethodSpec) -> MethodNote
     """One contender in words."""
     changed = given.model_dump(exclude_none=True).keys() - {"name"}
     known = METHODS.get(given.name)
-    summary = "An own combination." if known is None else known.summary
+    summary = "A custom combination." if known is None else known.summary
     if known is not None and changed:
         summary += f" Changed here: {', '.join(sorted(changed))}."
     parts = [f"{key} {value}" for key, value in filled.model_dump(exclude={"name"}).items() if value is not None]
