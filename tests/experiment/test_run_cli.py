@@ -150,6 +150,17 @@ def test_what_is_undefined_is_a_dash(tmp_path, spec):
     assert next(line for line in done.stdout.splitlines() if line.startswith("method")).split()[1] == "gap"
 
 
+def test_a_run_that_learnt_nothing_says_so(tmp_path, spec):
+    done = fedparity(
+        "run", spec.name, "--out", "out", "--set", "rounds=3", "--set", "population.dropout=1", cwd=tmp_path
+    )
+    assert done.returncode == 3
+    assert "No update of any client was ever used." in done.stdout
+    assert "Fairest" not in done.stdout
+    assert done.stderr.splitlines()[-1] == "Nothing was learnt: no update of any client was used."
+    assert holds_results(tmp_path / "out")
+
+
 def test_a_second_run_into_the_same_folder_needs_overwrite(tmp_path, spec):
     words = ("run", spec.name, "--out", "out", "--set", "rounds=2", "--json")
     assert fedparity(*words, cwd=tmp_path).returncode == 0

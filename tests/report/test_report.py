@@ -411,6 +411,23 @@ def test_a_complete_run_has_no_notice(page):
     assert "Interrupted" not in page
 
 
+def test_erased_clients_are_spoken_of(results, page):
+    assert "erased" not in page
+    text = render(dataclasses.replace(results, erased=frozenset({1, 4})))
+    assert "2 clients were erased from this run" in text
+    assert "the model keeps what it learnt" in text
+    assert results.summary()["erased"] == 0
+
+
+def test_a_run_in_which_no_update_was_used_has_no_winner():
+    found = execute(spec(dropout=1))
+    said = verdict.verdict(found)
+    assert (said.leaders, said.share) == (
+        [],
+        "No update of any client was ever used: nothing was learnt, and nothing shared.",
+    )
+
+
 def test_no_run_at_all(results):
     text = render(dataclasses.replace(results, runs=[], complete=False))
     assert "Interrupted after 0 of 15 rounds" in text

@@ -97,7 +97,16 @@ def _absolute(value: Any) -> Iterator[str]:
 
 
 def notice(run: Run) -> str:
-    """How far an interrupted run came; empty for a whole one."""
+    """How far an interrupted run came, and who was erased from it; empty for a whole one."""
+    gone = len(run.erased)
+    erased = (
+        f"{words.plural(gone, 'client')} {'was' if gone == 1 else 'were'} erased from this run: they count as never"
+        " online, so fill and limits are those of the others; the model keeps what it learnt."
+    )
+    return " ".join(filter(None, (_interrupted(run), erased if gone else "")))
+
+
+def _interrupted(run: Run) -> str:
     if run.complete:
         return ""
     done, wanted = run.seeds, run.spec.seeds
