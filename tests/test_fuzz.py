@@ -116,7 +116,7 @@ METHODS = ("uniform", "parity", "cup_paper", "cup_authors", "least_served")
 def specs():
     small = 'version = 1\n[[methods]]\nname = "uniform"\n'
     entries = "".join(f'[[methods]]\nname = "{name}"\n' for name in METHODS)
-    own = '[[methods]]\nname = "own"\nscheduler = "parity:target=0.5,quota=2"\nlocal = "mixed:a=0.5"\n'
+    own = '[[methods]]\nname = "own"\nscheduler = "with_quota:inner=parity:target=0.5,quota=2"\nlocal = "mixed:a=0.5"\n'
     own += 'estimator = "window:window=3"\n'
     full = to_toml(parse(f"version = 1\nseeds = 2\n{entries}{own}", "seed").resolved())
     return [text.encode() for text in (starter(), small, full)]

@@ -123,3 +123,16 @@ def test_importing_is_light(module):
     code = f"import sys, {module}; print(*(m for m in {HEAVY!r} if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_importing_does_not_look_at_what_is_installed():
+    code = (
+        "import importlib.metadata as m\n"
+        "def found(group):\n"
+        "    assert group == 'pydantic', group\n"
+        "    return ()\n"
+        "m.entry_points = found\n"
+        "import fedparity, fedparity.cli.main, fedparity.cli.catalogue\n"
+        "fedparity.Coordinator(5, scheduler='parity:target=opportunity', weighting='qfair')"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -115,7 +115,7 @@ def test_list():
     found = json.loads(call("list", "--json"))
     assert [s["name"] for s in found["datasets"]] == ["cifar10", "mnist", "digits"]
     assert found["datasets"][2]["summary"].endswith("; fetched")
-    assert set(found["datasets"][0]) == {"name", "summary", "parameters", "reference"}
+    assert set(found["datasets"][0]) == {"name", "summary", "parameters", "reference", "origin"}
     assert set(found["partitions"][0]) == {*found["datasets"][0], "parameter_help"}
 
 

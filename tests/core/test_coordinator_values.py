@@ -84,7 +84,7 @@ def test_a_comparison_takes_names():
 
 
 class TestSaved:
-    coordinator = Coordinator(2, scheduler="with_quota:inner=oort", server="adam", local="ditto", surrogate="memory")
+    coordinator = Coordinator(2, scheduler="with_quota:inner=oort", server="adam", local="ditto", memory="last_updates")
 
     def state(self, rounds=3):
         return run(self.coordinator, InProcess(TASK), rounds, params=np.zeros(D))

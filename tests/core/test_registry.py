@@ -222,7 +222,7 @@ class TestCodeOfOthers:
                 birds["taken:Over"]
         assert made == imports.NotImported("taken:Over:key=value")
         with pytest.raises(ConfigError, match="read without code of others; resume it by its spec"):
-            made.init(5)
+            made.select(5)
         assert not (nest / "ran").exists()
         with pytest.raises(ConfigError):
             birds.build("taken:Over")

@@ -93,7 +93,7 @@ def test_more_clients_than_digits_are_refused_with_the_fix(partition):
 
 def test_more_clients_than_digits_may_share_them_if_the_spec_says_so():
     task = build_task(spec_of("population.clients=5000", "task.partition=labels:k=2,samples=4", methods=UNIFORM), 0)
-    assert {len(rows) for rows in task.task.samples.train} == {4}
+    assert {len(rows) for rows in task.samples.train} == {4}
 
 
 def test_digits_need_no_cache_that_can_be_written(tmp_path, monkeypatch):
@@ -119,7 +119,7 @@ def test_a_table_of_a_spec_is_trained_on(tmp_path):
     spec = spec_of(*keys, methods=UNIFORM)
     assert (spec.resolved().task.partition, spec.resolved().task.model) == ("groups", "logistic")
     task = build_task(spec, 0)
-    assert [len(rows) for rows in task.task.samples.test] == [3] * 12
+    assert [len(rows) for rows in task.samples.test] == [3] * 12
     state = run(Coordinator(12), InProcess(task), 5, num_clients=12, params=task.init(stream(0, "init")))
     assert task.accuracy(state.params) > 0.9
     with pytest.raises(ConfigError, match="12 groups are too few for 13 clients; lower clients to 12"):

@@ -50,7 +50,7 @@ def test_the_path_follows_from_the_module_and_may_be_said():
     assert isinstance(torch_task(linear(), X, Y, 5, path="plain"), TorchTask)
     assert isinstance(torch_task(Residual(), X, Y, 5, path="batched"), Batched)
     assert isinstance(torch_task("logistic", X, Y, 5), Batched)
-    assert torch_task("mlp:hidden=5", X, Y, 5).task.flat.size == 6 * 5 + 5 + 5 * 4 + 4
+    assert torch_task("mlp:hidden=5", X, Y, 5).flat.size == 6 * 5 + 5 + 5 * 4 + 4
 
 
 def test_tensors_arrays_and_data_sets_are_the_same_samples():

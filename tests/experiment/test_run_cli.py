@@ -89,7 +89,7 @@ def test_run_shows_progress_a_table_an_outcome_and_the_report(tmp_path, spec):
     done = fedparity("run", spec.name, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "12 clients (bernoulli:low=.1,high=.8), 10 rounds, 3 asked a round, 1 seed"
+    assert lines[0] == "12 clients (bernoulli:low=.1,high=.8), 10 rounds, 3 asked per round, 1 seed"
     assert lines[1].split() == ["method", *(header for header, *_ in RUN_COLUMNS)]
     assert {"accuracy", "selection_gap", "gini", "gini_limit"} <= {key for _, key, _ in RUN_COLUMNS}
     assert [line.split()[0] for line in lines[2:4]] == ["uniform", "parity"]
@@ -145,7 +145,7 @@ def test_what_is_undefined_is_a_dash(tmp_path, spec):
     assert done.returncode == 0, done.stderr
     assert "accuracy -  gap" in done.stdout
     assert "nan" not in done.stdout
-    assert next(line for line in done.stdout.splitlines() if line.startswith("parity")).split()[1:4] == ["-"] * 3
+    assert next(line for line in done.stdout.splitlines() if line.startswith("method")).split()[1] == "gap"
 
 
 def test_a_second_run_into_the_same_folder_needs_overwrite(tmp_path, spec):
@@ -234,7 +234,7 @@ WRONG = {
     "no rounds": ("rounds = 0\n" + ONE, "spec.toml: key 'rounds' is 0: input should be greater than or equal to 1"),
     "cohort": ("cohort = 101\n" + ONE, "spec.toml: cohort=101 but population.clients=100; lower cohort to 100"),
     "method": (ONE.replace("parity", "paritee"), "methods.0: unknown method 'paritee'; did you mean 'parity'?"),
-    "parameter": (ONE + 'scheduler = "parity:quota=0"\n', "methods.0: scheduler: quota=0.0 must be between 1 and"),
+    "parameter": (ONE + 'scheduler = "parity:ratio=0"\n', "methods.0: scheduler: ratio=0.0 must be between 1 and"),
     "twice": (ONE + '[[methods]]\nname = "parity"\n', "methods: 'parity' is listed twice; give each its own name"),
     "key with a line break": ('"a\\nb" = 1\n' + ONE, "spec.toml: unknown key 'a\\nb'; known: cohort"),
     "alpha": (

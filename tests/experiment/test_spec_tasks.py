@@ -88,7 +88,7 @@ def test_a_partition_of_the_spec_deals_the_images(images):
     even = build_task(spec_of(images, "task.partition=iid"), 0)
     assert {len(rows) for rows in even.samples.train} == {72 // CLIENTS}
     spec = spec_of(images, "task.partition=dirichlet:alpha=0.3", "task.model=logistic")
-    skewed, again, other = (build_task(spec, seed).task for seed in (0, 0, 1))
+    skewed, again, other = (build_task(spec, seed) for seed in (0, 0, 1))
     assert sum(map(len, skewed.samples.train)) == 72
     assert len({len(rows) for rows in skewed.samples.train}) > 1
     assert [rows.tolist() for rows in again.samples.train] == [rows.tolist() for rows in skewed.samples.train]
@@ -273,6 +273,6 @@ def test_features_stand_in_for_images(images, tmp_path, monkeypatch):
     found = spec.resolved().task
     assert (found.model, found.path) == ("logistic", "batched")
     task = build_task(spec, 0)
-    assert task.task.samples.x_train.shape == (72, 1280)
+    assert task.samples.x_train.shape == (72, 1280)
     assert task.validate is not None
     assert execute(spec).complete

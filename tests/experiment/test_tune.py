@@ -123,8 +123,8 @@ def test_shuffled_test_labels_do_not_change_what_is_chosen(tmp_path):
 def test_what_is_scored_on_is_trained_on_by_nobody(tmp_path):
     pytest.importorskip("torch")
     spec = grid(of_images(images(tmp_path / "i.npz", 1), "task.validation=0.1"), [0.1, 1])
-    whole = build_task(of_images(tmp_path / "i.npz"), spec.seed).task.samples
-    samples = build_task(spec, spec.seed).task.samples
+    whole = build_task(of_images(tmp_path / "i.npz"), spec.seed).samples
+    samples = build_task(spec, spec.seed).samples
     assert samples.x_test is samples.x_train
     assert samples.held_out.shape == (16,)
     assert set(samples.held_out) <= set(np.concatenate(whole.train))
@@ -142,8 +142,8 @@ def test_a_client_keeps_its_last_sample(tmp_path):
     with pytest.raises(ConfigError, match="needs clients with more than one training sample"):
         build_task(of_images(path, "task.scored_on=validation", "population.clients=80", "task.partition=iid"), 0)
     more = ("population.clients=20", "task.partition=quantity:law=power,skew=3")
-    few = build_task(of_images(path, "task.scored_on=validation", *more), 0).task.samples.train
-    whole = build_task(of_images(path, *more), 0).task.samples.train
+    few = build_task(of_images(path, "task.scored_on=validation", *more), 0).samples.train
+    whole = build_task(of_images(path, *more), 0).samples.train
     assert min(map(len, whole)) == min(map(len, few)) == 1
     assert sum(map(len, few)) < sum(map(len, whole))
 

@@ -255,7 +255,7 @@ def test_telemetry_is_left_out(results, page):
 
 
 def test_hostile_names_are_only_text(results):
-    names = tuple((HOSTILE * 3)[: results.trace.num_clients])
+    names = tuple(f"{text}{k}" for k, text in enumerate((HOSTILE * 3)[: results.trace.num_clients]))
     people = results.spec.population.model_copy(update={"availability": f"{HOSTILE[0]}{HOSTILE[1]}/{'x' * 4000}.csv"})
     changed = results.spec.model_copy(update={"population": people, "name": HOSTILE[0], "utility": HOSTILE[1]})
     text = render(

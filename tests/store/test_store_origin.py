@@ -200,6 +200,7 @@ def test_heads_that_are_gone_or_changed_are_found_and_written_anew(tmp_path):
         verdict = verify(tmp_path / "run", state_classes)
         assert any(HEADS in problem for problem in verdict.problems), data
         again = run_into(tmp_path / "run", spec, resume=True)
+        assert any(HEADS in notice for notice in run_into.notices), data
         assert [run.head for run in again.runs] == [run.head for run in whole.runs]
         (tmp_path / "run" / HEADS).write_bytes(intact)
         assert verify(tmp_path / "run", state_classes).ok

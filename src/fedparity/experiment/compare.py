@@ -25,7 +25,6 @@ import numpy as np
 
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import csv_text
-from fedparity.core.imports import without_imports
 from fedparity.core.trace import Trace
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Spec
@@ -234,7 +233,7 @@ def _joined(contenders: Sequence[Contender]) -> Table:
     """The columns that are compared, of all runs together."""
     first = contenders[0].part.run.table
     values = {key: {c.name: c.part.run.table.values[key][c.method.name] for c in contenders} for key in COMPARED}
-    hindsight = frozenset(c.name for c in contenders if c.method.hindsight)
+    hindsight = frozenset(c.name for c in contenders if c.method.name in c.part.run.hindsight)
     return Table(tuple(c.name for c in contenders), first.seeds, values, hindsight)
 
 
@@ -269,7 +268,7 @@ FREE = {"name", "workers", "methods"}
 
 def _check_paired(first: ComparedRun, other: ComparedRun) -> None:
     """Refuse runs of which a difference would mix methods with anything else."""
-    a, b = (_flat(part.run.spec.resolved().model_dump(exclude=FREE)) for part in (first, other))
+    a, b = (_flat(part.run.resolved.model_dump(exclude=FREE)) for part in (first, other))
     pair = f"{first.where} and {other.where} cannot be paired"
     for key in a | b:
         if a.get(key) != b.get(key):
@@ -308,7 +307,7 @@ def _contenders(parts: Sequence[ComparedRun]) -> list[Contender]:
     folders = [Path(part.where).resolve() for part in parts]
     shared = next((p for p in folders[0].parents if all(f.is_relative_to(p) for f in folders)), folders[0])
     tails = {part.where: folder.relative_to(shared).as_posix() for part, folder in zip(parts, folders, strict=True)}
-    resolved = [(part, m) for part in parts for m in part.run.spec.resolved().methods]
+    resolved = [(part, m) for part in parts for m in part.run.resolved.methods]
     names = [m.name for _, m in resolved]
     for label in (
         lambda part: part.run.spec.name,
@@ -362,8 +361,7 @@ def _curves(contenders: Sequence[Contender]) -> tuple[tuple[tuple[float, str], .
     groups: dict[str, list[tuple[float, str]]] = {}
     for c in contenders:
         text = str(c.method.scheduler)
-        with without_imports():  # only our own parity has a line
-            scheduler = SCHEDULERS.build(text)
+        scheduler = SCHEDULERS.build(text)
         if isinstance(scheduler, Parity) and not isinstance(scheduler.target, str):
             rest = c.method.model_dump(exclude={"name", "scheduler"})
             key = repr((dataclasses.replace(scheduler, target="share"), sorted(rest.items()), c.part.where))

@@ -44,6 +44,7 @@ class Citation:
 def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
     """Everything the template shows."""
     share, opportunity = tables.share_table(run), tables.opportunity_table(run)
+    pairs = zip(run.spec.methods, run.resolved.methods, strict=True)
     return {
         "run": run,
         "spec": run.spec,
@@ -68,9 +69,9 @@ def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
         "metrics": {name: measure.says for name, measure in MEASURES.items()},
         "suffixes": list(SUFFIXES.items()),
         "definitions": definitions(share, opportunity),
-        "methods": [method_note(index, m) for index, m in enumerate(run.spec.methods)],
+        "methods": [method_note(index, *pair) for index, pair in enumerate(pairs)],
         "given": shown_spec(run.spec, spec_text),
-        "resolved": shown_spec(run.spec.resolved()),
+        "resolved": shown_spec(run.resolved),
         "citations": citations(run),
     }
 
@@ -147,9 +148,8 @@ def definitions(*shown: tables.Grid) -> list[tuple[str, str]]:
     return [(name, MEASURES[name].says) for name in dict.fromkeys([*names, *ALSO_DEFINED])]
 
 
-def method_note(index: int, given: MethodSpec) -> MethodNote:
+def method_note(index: int, given: MethodSpec, filled: MethodSpec) -> MethodNote:
     """One contender in words."""
-    filled = given.resolved()
     changed = given.model_dump(exclude_none=True).keys() - {"name"}
     known = METHODS.get(given.name)
     summary = "An own combination." if known is None else known.summary
