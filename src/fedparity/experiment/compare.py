@@ -25,6 +25,7 @@ import numpy as np
 
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import csv_text
+from fedparity.core.imports import without_imports
 from fedparity.core.trace import Trace
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Spec
@@ -360,8 +361,8 @@ def _mean_steps(runs: Sequence[MethodRun]) -> float | None:
 def _curves(contenders: Sequence[Contender]) -> tuple[tuple[tuple[float, str], ...], ...]:
     groups: dict[str, list[tuple[float, str]]] = {}
     for c in contenders:
-        text = str(c.method.scheduler)
-        scheduler = SCHEDULERS.build(text)
+        with without_imports():  # only our own parity has a line, and the spec may come from elsewhere
+            scheduler = SCHEDULERS.build(str(c.method.scheduler))
         if isinstance(scheduler, Parity) and not isinstance(scheduler.target, str):
             rest = c.method.model_dump(exclude={"name", "scheduler"})
             key = repr((dataclasses.replace(scheduler, target="share"), sorted(rest.items()), c.part.where))
