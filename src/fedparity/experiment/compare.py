@@ -163,10 +163,7 @@ class Comparison:
         told = "; ".join(text for text in said if text)
         aside = " (oracles aside)" if table.hindsight and told else ""
         text = f"{told}{aside}." if told else "Nothing to compare by is defined."
-        if not table.by_chance:
-            return text
-        rivals, needed = len(table.contenders), table.seeds_needed
-        return f"{text} Differences may be chance: to tell {rivals} methods apart takes {needed} seeds or more."
+        return f"{text} {table.caution()}".rstrip()
 
     def note(self) -> str:
         """What stands under the differences: which interval and test, over how many pairs, corrected for how many."""
