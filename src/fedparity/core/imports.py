@@ -19,7 +19,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedparity.core.errors import ConfigError
 
@@ -36,6 +36,8 @@ class NotImported:
     """A component of others whose code was not imported: it can be named, and refuses to be used."""
 
     text: str
+    forecasts: ClassVar[bool] = False
+    requires: ClassVar[tuple[str, ...]] = ()
 
     def init(self, *_: object) -> Any:
         """Refused, like all that a component is first asked for."""
