@@ -7,7 +7,8 @@ import pytest
 
 from fedparity.experiment import methods
 from fedparity.experiment.methods import METHODS
-from fedparity.experiment.spec import PATHS, MethodSpec
+from fedparity.experiment.spec import MethodSpec
+from fedparity.experiment.spec_parts import PATHS
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "methods.md").read_text(encoding="utf-8")

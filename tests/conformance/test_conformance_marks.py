@@ -12,7 +12,8 @@ from fedparity.core.coordinator import State
 from fedparity.estimators import Oracle
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.runner import build_coordinator
-from fedparity.experiment.spec import MethodSpec, parse
+from fedparity.experiment.spec import MethodSpec
+from fedparity.experiment.spec_file import parse
 from fedparity.store.erase import without
 
 N, CLIENT = 8, 3
@@ -27,7 +28,7 @@ PARTS = {
 
 
 def of_method(name, clients):
-    spec = parse('version = 1\n[[methods]]\nname = "uniform"\n', "test", [f"population.clients={clients}", "cohort=3"])
+    spec = parse('version = 2\n[[methods]]\nname = "uniform"\n', "test", [f"population.clients={clients}", "cohort=3"])
     return build_coordinator(spec, MethodSpec(name=name), 0)
 
 

@@ -22,7 +22,8 @@ from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.files import csv_text, remove, write_text
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.run import Run
-from fedparity.experiment.spec import Spec, to_toml
+from fedparity.experiment.spec import Spec
+from fedparity.experiment.spec_file import to_toml
 from fedparity.store import DamagedError, Disk, Store
 from fedparity.store.lock import LOCK
 from fedparity.store.manifest import DERIVED, MANIFEST, differences

@@ -21,7 +21,9 @@ from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, RoundRecord
 from fedparity.experiment.metrics_log import COLUMNS
-from fedparity.experiment.spec import Spec, parse
+from fedparity.experiment.spec import Spec
+from fedparity.experiment.spec_file import parse
+from fedparity.experiment.spec_parts import component_text
 from fedparity.metrics import Frontier, Outcome, Table, frontier, influence
 from fedparity.store import Committed, Facts, Store
 
@@ -159,8 +161,8 @@ class Run:
             "rounds": self.rounds,
             "cohort": self.spec.cohort,
             "seeds": self.seeds,
-            "availability": self.spec.population.availability,
-            "utility": self.spec.utility,
+            "availability": self.spec.population.shown,
+            "utility": component_text(self.spec.utility),
             "complete": self.complete,
             "methods": [
                 {"method": name, "journal_sha256": [run.head for run in self.of(name)], **self.table.row(name)}

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.availability import AVAILABILITY, looks_like_a_path
 from fedparity.core.coordinator import Coordinator, State
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.imports import without_imports
@@ -24,25 +23,22 @@ from fedparity.core.types import Evals, RoundRecord, Vector
 from fedparity.data.dataset import Progress as DataProgress
 from fedparity.data.dataset import silent
 from fedparity.engines import InProcess, Intermittent
-from fedparity.estimators import ESTIMATORS, ORACLE, Oracle
+from fedparity.estimators import Oracle
 from fedparity.experiment.facts import facts_of
 from fedparity.experiment.inputs import input_digests
 from fedparity.experiment.metrics_log import MetricsLog
 from fedparity.experiment.run import MethodRun, Run
-from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse, to_toml
+from fedparity.experiment.spec import MethodSpec, Parts, Spec
+from fedparity.experiment.spec_file import parse, to_toml
+from fedparity.experiment.spec_parts import NUMPY
 from fedparity.experiment.tasks import build_task, processors
-from fedparity.local import LOCALS
-from fedparity.memory import MEMORIES
 from fedparity.metrics import frontier
-from fedparity.schedulers import SCHEDULERS, Fixed
-from fedparity.servers import SERVERS
-from fedparity.servers.rate_schedules import RATE_SCHEDULES, Scaled
+from fedparity.schedulers import Fixed
+from fedparity.servers.rate_schedules import Scaled
 from fedparity.store import Facts, Store, finish_erasure
 from fedparity.store.origin import versions
-from fedparity.surrogates import SURROGATES
 from fedparity.traces import load_trace
-from fedparity.utility import UTILITIES
-from fedparity.weightings import WEIGHTINGS, QFair
+from fedparity.weightings import QFair
 
 Asked = Callable[[], bool]
 """Whether the run has been asked to stop."""
@@ -53,10 +49,9 @@ Progress = Callable[[int, str, dict[str, float]], None]
 def draw_trace(spec: Spec) -> Trace:
     """Who is there in this run."""
     people, seed = spec.population, spec.resolved().population.trace_seed or 0
-    text = people.availability
-    if looks_like_a_path(text):
+    if people.path is not None:
         trace = load_trace(
-            text,
+            people.path,
             rounds=spec.rounds,
             round_seconds=people.round_seconds,
             start=people.start,
@@ -65,9 +60,11 @@ def draw_trace(spec: Spec) -> Trace:
             watch=people.watch,
         )
     else:
-        trace = AVAILABILITY.build(text).draw(people.clients, spec.rounds, seed)
+        trace = people.model.draw(people.clients, spec.rounds, seed)
     if trace.num_clients != people.clients:
-        raise ConfigError(f"population.clients={people.clients} but {text} has {trace.num_clients}; set it to that")
+        raise ConfigError(
+            f"population.clients={people.clients} but {people.shown} has {trace.num_clients}; set it to that"
+        )
     return trace.with_dropout(people.dropout, stream(seed, "dropout")) if people.dropout else trace
 
 
@@ -75,35 +72,34 @@ def build_coordinator(
     spec: Spec, contender: MethodSpec, seed: int, task: Task | None = None, trace: Trace | None = None
 ) -> Coordinator:
     """One contender of the spec; the task tells which labels clients hold, the trace what an oracle knows."""
-    m = contender.resolved()
-    rate = spec.task.rate if m.rate is None else m.rate
-    weighting = WEIGHTINGS.build(str(m.weighting))
+    parts, usual = contender.parts, spec.training.rate
+    rate = usual if contender.rate is None else contender.rate
+    weighting, scheduler = parts.weighting, parts.scheduler
     if isinstance(weighting, QFair):
         weighting = weighting.with_rate(rate)
-    scheduler = SCHEDULERS.build(str(m.scheduler))
     if trace is not None and isinstance(scheduler, Fixed):
         scheduler = Fixed(frontier(trace, spec.asked).schedule)
     return Coordinator(
         spec.cohort,
         seed=seed,
         scheduler=scheduler,
-        estimator=_estimator(spec, m, trace),
+        estimator=_estimator(spec, parts, trace),
         weighting=weighting,
-        utility=UTILITIES.build(spec.utility),
-        surrogate=SURROGATES.build(str(m.surrogate)),
-        memory=MEMORIES.build(str(m.memory)),
-        local=LOCALS.build(str(m.local)),
-        server=SERVERS.build(str(m.server)),
-        local_rate=Scaled(RATE_SCHEDULES.build(spec.task.schedule), rate / spec.task.rate),
+        utility=spec.worth,
+        surrogate=parts.surrogate,
+        memory=parts.memory,
+        local=parts.local,
+        server=parts.server,
+        local_rate=Scaled(spec.training.course, rate / usual),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
         labels=None if task is None else task.label_counts(),
     )
 
 
-def _estimator(spec: Spec, m: MethodSpec, trace: Trace | None) -> Estimator[Any] | None:
-    if m.estimator != ORACLE:
-        return None if m.estimator is None else ESTIMATORS.build(m.estimator)
+def _estimator(spec: Spec, parts: Parts, trace: Trace | None) -> Estimator[Any]:
+    if not isinstance(parts.estimator, str):
+        return parts.estimator
     nobody = Trace.from_rounds(spec.population.clients, [np.empty(0, np.int64)])
     return Oracle(trace or nobody)  # without a trace nothing is run: the state's shape is all that matters
 
@@ -117,7 +113,7 @@ class _Record:
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
         self._task = task
-        self._local = {m.name: LOCALS.build(str(m.resolved().local)) for m in spec.methods}
+        self._local = {m.name: m.parts.local for m in spec.methods}
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         self.log.on_round(method, record, ledger, params)
@@ -169,10 +165,10 @@ def _run_seed(  # noqa: PLR0917 - one caller
 ) -> list[MethodRun] | int:
     """All methods with one seed: as values or, where a store has them, how many rounds all of them did."""
     seed = spec.seed + repeat
-    workers = spec.workers or processors()
+    workers = spec.execution.workers or processors()
     task = build_task(spec, seed, workers, told.data)
     # NumPy's small products gain nothing from threads.
-    threads = 1 if spec.task.dataset in NUMPY else workers
+    threads = 1 if spec.data.set in NUMPY else workers
     engine = Intermittent(InProcess(task, threads, told.hurry), trace)
     record = _Record(spec, seed, engine, task)
     methods = {m.name: build_coordinator(spec, m, seed, task, trace) for m in spec.methods}
@@ -209,11 +205,11 @@ def check_methods(spec: Spec) -> None:
     for contender in spec.methods:
         coordinator = build_coordinator(spec, contender, spec.seed)
         coordinator.init(spec.population.clients)
-        if "labels" in coordinator.scheduler.requires and spec.task.dataset == "quadratic":
+        if "labels" in coordinator.scheduler.requires and spec.data.set == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
-        if coordinator.local.joint is not None and spec.task.dataset in NUMPY:
+        if coordinator.local.joint is not None and spec.data.set in NUMPY:
             raise ConfigError(
-                f"method {contender.name!r} needs a classifier trained with PyTorch; use dataset='digits'"
+                f"method {contender.name!r} needs a classifier trained with PyTorch; use data.set='digits'"
             )
 
 
