@@ -71,4 +71,4 @@ def test_the_table_of_paths_is_the_one_in_use():
         for name in re.findall(r"`(\w+)`", names)
     }
     assert shown == PATHS
-    assert rows[-1] == ["any other", "plain", "1", "no"]
+    assert rows[-1] == ["any other", "sequential", "1", "no"]

@@ -130,7 +130,7 @@ def test_a_table_of_a_spec_is_trained_on(tmp_path):
     assert task.accuracy(state.params) > 0.9
     with pytest.raises(ConfigError, match="12 groups are too few for 13 clients; lower clients to 12"):
         build_task(spec_of(*keys, "population.clients=13"), 0)
-    with pytest.raises(InputError, match="client names a column of a table, but dataset='digits' is none"):
+    with pytest.raises(InputError, match="client names a column of a table, but set='digits' is none"):
         spec_of("data.client=who")
     with pytest.raises(ConfigError, match=r"task\.features='efficientnet_lite0' needs images of bytes"):
         build_task(spec_of(*keys, "data.features=efficientnet_lite0"), 0)

@@ -228,7 +228,7 @@ def test_a_folder_that_cannot_be_used_is_one_line_before_any_round(tmp_path, spe
 WRONG = {
     "broken": ("version = = 1\n", "spec.toml: not valid TOML: Invalid value (at line 1, column 11)"),
     "empty": ("", "spec.toml: key 'version' is missing; add it (version = 2)"),
-    "newer": (ONE.replace("1", "2", 1), "spec.toml: key 'version' is 2: input should be 1"),
+    "newer": (ONE.replace("2", "3", 1), "spec.toml: key 'version' is 3: input should be 2"),
     "unknown key": ("rouns = 3\n" + ONE, "spec.toml: unknown key 'rouns'; did you mean 'rounds'?"),
     "nested key": (ONE + "[training]\nepoch = 1\n", "unknown key 'training.epoch'; did you mean 'training.epochs'?"),
     "no rounds": ("rounds = 0\n" + ONE, "spec.toml: key 'rounds' is 0: input should be greater than or equal to 1"),
@@ -238,7 +238,7 @@ WRONG = {
     "twice": (ONE + '[[methods]]\nname = "parity"\n', "methods: 'parity' is listed twice; give each its own name"),
     "key with a line break": ('"a\\nb" = 1\n' + ONE, "spec.toml: unknown key 'a\\nb'; known: cohort"),
     "alpha": (
-        'task = {dataset = "quadratic"}\n' + ONE + 'scheduler = "reactive:alpha=1/2"\n',
+        'data = {set = "quadratic"}\n' + ONE + 'scheduler = "reactive:alpha=1/2"\n',
         "alpha has 2 numbers but there are 100 clients",
     ),
 }

@@ -38,7 +38,7 @@ def test_every_method_meets_every_rate_on_the_same_data():
     results = execute(wide)
     found = tuned(spec, [0.3, 0.001], results)
     assert found.accuracy.shape == (2, 2, 2)
-    alone = execute(parse(SPEC.replace('"logistic"', '"logistic"\nrate = 0.3'), "s", ["seed=10000"]))
+    alone = execute(parse(SPEC.replace('"logistic"', '"logistic"\n[training]\nrate = 0.3'), "s", ["seed=10000"]))
     last = [run.column("accuracy")[-1] for run in alone.of("uniform")]
     np.testing.assert_allclose(found.accuracy[0, 1], last)
     assert found.best("uniform") == 0.3

@@ -128,8 +128,8 @@ def _spec_keys(spec: Spec) -> Iterator[str]:
         yield from citations.keys_of("methods", contender.name, None if named is None else named.reference)
         yield from _component_keys(contender.model_dump())
     data = spec.data.model_dump()
-    named = {"utility": spec.utility, "dataset": spec.data.set, "model": spec.model.name}
-    yield from _component_keys(data | named | {"schedule": spec.training.schedule})
+    more = {"utility": spec.utility, "dataset": spec.data.set, "model": spec.model.name}
+    yield from _component_keys(data | more | {"schedule": spec.training.schedule})
     yield from _availability_keys(spec.population)
 
 

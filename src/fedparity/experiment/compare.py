@@ -262,7 +262,7 @@ def _or_none(value: float) -> float | None:
 # -- pairing ----------------------------------------------------------------------------------------------------------
 
 
-FREE = {"name": True, "methods": True, "execution": {"workers": True}}
+FREE: dict[str, Any] = {"name": True, "methods": True, "execution": {"workers": True}}
 """Keys of a spec that may differ between paired runs."""
 
 

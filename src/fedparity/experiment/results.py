@@ -42,7 +42,8 @@ def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrit
         raise ConfigError(f"{folder} is there but is not a run; give another --out")
     if there and not resume and not overwrite:
         raise ConfigError(
-            f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or give --out"
+            f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or give --out "
+            "(in Python: resume=True, overwrite=True, out=)"
         )
     text = to_toml(spec.resolved())
     damaged: list[str] = []

@@ -61,7 +61,7 @@ class MethodRun:
         return np.full(self.ledger.num_clients, np.nan) if self.facts is None else self.facts.own_accuracy
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """What a spec's methods left behind, seed by seed."""
 
@@ -96,6 +96,10 @@ class Run:
             if not complete:
                 break
         return cls(spec, store.trace(), runs, complete, store.versions(), store.erased())
+
+    def __repr__(self) -> str:
+        part = "" if self.complete else ", stopped early"
+        return f"Run({self.spec.name!r}: {', '.join(self.methods)}; {self.rounds} rounds, {self.seeds} seeds{part})"
 
     @property
     def methods(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,12 @@ from fedparity.estimators import Oracle
 from fedparity.experiment.facts import facts_of
 from fedparity.experiment.inputs import input_digests
 from fedparity.experiment.metrics_log import MetricsLog
+from fedparity.experiment.results import open_store
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Parts, Spec
 from fedparity.experiment.spec_file import parse, to_toml
 from fedparity.experiment.spec_parts import NUMPY
-from fedparity.experiment.tasks import build_task, processors
+from fedparity.experiment.tasks import Given, build_task, given_task, own_digest, owned, processors
 from fedparity.metrics import frontier
 from fedparity.schedulers import Fixed
 from fedparity.servers.rate_schedules import Scaled
@@ -160,15 +162,27 @@ class Callbacks:
 QUIET = Callbacks()
 
 
+def _task(spec: Spec, given: Given | None, seed: int, told: Callbacks) -> tuple[Task, int]:
+    """What is learnt, and how many clients train at a time."""
+    if given is not None:  # a task of others may not bear threads
+        return given_task(given, seed, spec.population.clients), spec.execution.workers or 1
+    workers = spec.execution.workers or processors()
+    # NumPy's small products gain nothing from threads.
+    return build_task(spec, seed, workers, told.data), 1 if spec.data.set in NUMPY else workers
+
+
 def _run_seed(  # noqa: PLR0917 - one caller
-    spec: Spec, trace: Trace, repeat: int, store: Store | None, told: Callbacks, observers: Iterable[Observer]
+    spec: Spec,
+    given: Given | None,
+    trace: Trace,
+    repeat: int,
+    store: Store | None,
+    told: Callbacks,
+    observers: Iterable[Observer],
 ) -> list[MethodRun] | int:
     """All methods with one seed: as values or, where a store has them, how many rounds all of them did."""
     seed = spec.seed + repeat
-    workers = spec.execution.workers or processors()
-    task = build_task(spec, seed, workers, told.data)
-    # NumPy's small products gain nothing from threads.
-    threads = 1 if spec.data.set in NUMPY else workers
+    task, threads = _task(spec, given, seed, told)
     engine = Intermittent(InProcess(task, threads, told.hurry), trace)
     record = _Record(spec, seed, engine, task)
     methods = {m.name: build_coordinator(spec, m, seed, task, trace) for m in spec.methods}
@@ -227,6 +241,10 @@ def prepare(spec: Spec, progress: DataProgress = silent) -> Trace:
 def execute(
     spec: Spec,
     *,
+    task: Given | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
     store: Store | None = None,
     trace: Trace | None = None,
     callbacks: Callbacks = QUIET,
@@ -234,18 +252,42 @@ def execute(
 ) -> Run:
     """Carry out a spec. When it is asked to stop it ends after the round, and `complete` is False.
 
-    With a store every round is committed, and rounds that are there already are not done again; clients that were
-    erased do not come back. A repetition that was cut short counts only if there is no whole one.
+    `task` takes the place of the spec's data and model: a task, or a function that makes one for a seed. `out` is a
+    folder for the run and its plain files: a new one, or with `resume` or `overwrite` that of a run.
+
+    With a folder (or a store that is open already) every round is committed, and rounds that are there already are not
+    done again; clients that were erased do not come back. A repetition that was cut short counts only if there is no
+    whole one.
     """
-    trace = draw_trace(spec) if trace is None else trace
+    spec = spec if task is None else owned(spec, task)
+    if out is None:
+        return _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)
+    if store is not None or (resume and overwrite):
+        raise ConfigError("out and store, and resume and overwrite, exclude each other; give one")
+    drawn = prepare(spec, callbacks.data) if task is None else draw_trace(spec)
+    with open_store(out, spec, resume=resume, overwrite=overwrite) as opened:
+        run = _execute(spec, task, opened, drawn if trace is None else trace, callbacks, observers)
+        run.save(out)
+        return run
+
+
+def _execute(  # noqa: PLR0917 - one caller
+    spec: Spec,
+    task: Given | None,
+    store: Store | None,
+    trace: Trace,
+    callbacks: Callbacks,
+    observers: Iterable[Observer],
+) -> Run:
     if store is not None:
         finish_erasure(store, fresh_state)
-        store.begin(to_toml(spec.resolved()), trace, input_digests(spec))
+        inputs = input_digests(spec) | ({} if task is None else own_digest(task, spec))
+        store.begin(to_toml(spec.resolved()), trace, inputs)
         trace = trace.without(store.erased())
     runs: list[MethodRun] = []
     complete = True
     for repeat in range(spec.seeds):
-        new = _run_seed(spec, trace, repeat, store, callbacks, observers)
+        new = _run_seed(spec, task, trace, repeat, store, callbacks, observers)
         done = new if isinstance(new, int) else min(run.ledger.rounds for run in new)
         complete = done == spec.rounds
         if not isinstance(new, int):

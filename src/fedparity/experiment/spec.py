@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -160,6 +160,10 @@ class Spec(Part):
     execution: ExecutionSpec = Field(default_factory=ExecutionSpec, description="how it is carried out")
     methods: tuple[MethodSpec, ...] = Field(strict=False, description="the contenders, on the same availability")
 
+    if TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None: ...  # sections as dictionaries and methods as names are fine
+
     @model_validator(mode="before")
     @classmethod
     def _is_of_today(cls, given: Any) -> Any:
@@ -209,7 +213,7 @@ class Spec(Part):
         return slots_per_round(self.cohort, self.over_select)
 
     @cached_property
-    def worth(self) -> Utility:
+    def worth(self) -> Utility[Any]:
         """What taking part was worth."""
         return built("utility", UTILITIES, self.utility)
 

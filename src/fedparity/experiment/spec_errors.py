@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from fedparity.core.errors import unknown
 
-VERSION = 2
+VERSION: Literal[2] = 2
 """Of the format of specs."""
 _MOVED = {
     "data": ("partition", "label", "client", "standardise", "validation", "scored_on", "features"),

@@ -247,7 +247,7 @@ class TrainingSpec(Part):
 
     epochs: int = Field(default=2, ge=1, le=1000, description="passes over the client's own data a round (E)")
     steps: int | None = Field(default=None, ge=1, le=1_000_000, description="mini-batches a round, instead of epochs")
-    batch: int = Field(default=16, ge=1, le=4096, description="mini-batch size")
+    batch: int = Field(default=16, ge=1, le=1_000_000, description="mini-batch size")
     rate: float = Field(default=0.3, gt=0, le=10, description="local learning rate")
     schedule: Component = Field(default="constant", description="its course over rounds (fedparity list schedules)")
     optimiser: Literal["sgd", "adam"] = Field(default="sgd", description="local optimiser")

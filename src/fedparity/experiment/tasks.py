@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from fedparity.data.dataset import Progress, silent
 from fedparity.data.features import FeatureCache
 from fedparity.experiment.own import on_path, samples_of, shared
 from fedparity.experiment.spec import Spec
-from fedparity.experiment.spec_parts import OWN, DataSpec, ModelSpec
+from fedparity.experiment.spec_parts import OWN, DataSpec, ExecutionSpec, ModelSpec, TrainingSpec
 from fedparity.tasks import Logistic, Quadratic
 from fedparity.tasks.samples import Samples
 from fedparity.tasks.training import Training
@@ -32,8 +32,32 @@ if TYPE_CHECKING:
     from fedparity.models import Model
     from fedparity.models.features import Features as Extractor
 
+Given: TypeAlias = Task | Callable[[int], Task]
+"""A task of one's own, or a function that makes one for a seed."""
+TASK = (
+    "num_clients",
+    "init",
+    "train",
+    "evaluate",
+    "validate",
+    "accuracy",
+    "kept_accuracy",
+    "label_counts",
+    "local_steps",
+)
+"""What a run asks of a task."""
 Features: TypeAlias = Callable[[NDArray[Any], Ids], NDArray[np.float32]]
 """Some rows of images as features, a row each."""
+
+
+@runtime_checkable
+class Trained(Protocol):
+    """A task that says how its clients train."""
+
+    @property
+    def training(self) -> Training:
+        """Epochs, batches, rate and the like."""
+        ...
 
 
 def processors() -> int:
@@ -51,6 +75,42 @@ def build_task(spec: Spec, seed: int, workers: int = 1, progress: Progress = sil
     if spec.data.set == "logistic":
         return replace(Logistic.synthetic(clients, seed=seed), rate=t.rate, epochs=t.epochs, batch=t.batch)
     return _torch_task(spec.resolved(), seed, workers, progress)
+
+
+def given_task(given: Given, seed: int, clients: int) -> Task:
+    """A task of one's own for that seed, if it has all that a run asks of a task."""
+    task: Any = given(seed) if callable(given) and not hasattr(given, "train") else given
+    lacks = next((name for name in TASK if not hasattr(task, name)), None)
+    if lacks is not None:
+        raise ConfigError(f"task: {type(task).__name__} has no {lacks!r}; inherit from fedparity.Task and give it one")
+    if task.num_clients != clients:
+        raise ConfigError(f"population.clients={clients} but the task has {task.num_clients}; set it to that")
+    return cast("Task", task)
+
+
+def owned(spec: Spec, given: Given) -> Spec:
+    """The spec of a run of one's own task: what the spec says of data, model and training gives way to it."""
+    task = given_task(given, spec.seed, spec.population.clients)
+    has = {"labels": task.label_counts() is not None, "validation": task.validate is not None}
+    for method in spec.methods:
+        lacks = next((need for need in method.parts.scheduler.requires if not has.get(need, True)), None)
+        if lacks is not None:
+            raise ConfigError(f"method {method.name!r} needs {lacks}, which the task does not have; leave it out")
+    training = spec.training
+    if isinstance(task, Trained):
+        training = TrainingSpec(**asdict(task.training), schedule=training.schedule)
+    how = ExecutionSpec(workers=spec.execution.workers)
+    update = {"data": DataSpec(set=OWN), "model": ModelSpec(), "training": training, "execution": how}
+    return spec.model_copy(update=update)
+
+
+def own_digest(given: Given, spec: Spec) -> dict[str, str]:
+    """What stands for a task among a run's inputs: its first model, and the labels that clients hold."""
+    task = given_task(given, spec.seed, spec.population.clients)
+    found = hashlib.sha256(np.ascontiguousarray(task.init(stream(spec.seed, "init"))).tobytes())
+    if (labels := task.label_counts()) is not None:
+        found.update(np.ascontiguousarray(labels).tobytes())
+    return {"own task": found.hexdigest()}
 
 
 def _torch_task(spec: Spec, seed: int, workers: int, progress: Progress) -> Task:
