@@ -12,7 +12,8 @@ from fedparity.core.tree import flatten
 from fedparity.estimators import Oracle
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.runner import build_coordinator
-from fedparity.experiment.spec import MethodSpec, parse
+from fedparity.experiment.spec import MethodSpec
+from fedparity.experiment.spec_file import parse
 from fedparity.store.erase import without
 from fitting import partners
 
@@ -29,7 +30,7 @@ PARTS = {
 
 
 def of_method(name, clients):
-    spec = parse('version = 1\n[[methods]]\nname = "uniform"\n', "test", [f"population.clients={clients}", "cohort=3"])
+    spec = parse('version = 2\n[[methods]]\nname = "uniform"\n', "test", [f"population.clients={clients}", "cohort=3"])
     return build_coordinator(spec, MethodSpec(name=name), 0)
 
 

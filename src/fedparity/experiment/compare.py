@@ -25,13 +25,12 @@ import numpy as np
 
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import csv_text
-from fedparity.core.imports import without_imports
 from fedparity.core.trace import Trace
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.metrics import Table, compare_methods, mean_ranks, pairs_needed
 from fedparity.metrics.measures import higher_is_better
-from fedparity.schedulers import SCHEDULERS, Parity
+from fedparity.schedulers import Parity
 
 WORD = 4
 """Bytes of a number on the wire, whatever the simulation works in."""
@@ -186,7 +185,7 @@ class Comparison:
             "seeds": len(self.seeds),
             "clients": self.spec.population.clients,
             "cohort": self.spec.cohort,
-            "availability": self.spec.population.availability,
+            "availability": self.spec.population.shown,
             "reference": self.reference,
             "metrics": {
                 key: {name: dataclasses.asdict(stat) for name, stat in found.items()}
@@ -260,7 +259,7 @@ def _or_none(value: float) -> float | None:
 # -- pairing ----------------------------------------------------------------------------------------------------------
 
 
-FREE = {"name", "workers", "methods"}
+FREE: dict[str, Any] = {"name": True, "methods": True, "execution": {"workers": True}}
 """Keys of a spec that may differ between paired runs."""
 
 
@@ -358,8 +357,7 @@ def _mean_steps(runs: Sequence[MethodRun]) -> float | None:
 def _curves(contenders: Sequence[Contender]) -> tuple[tuple[tuple[float, str], ...], ...]:
     groups: dict[str, list[tuple[float, str]]] = {}
     for c in contenders:
-        with without_imports():  # only our own parity has a line, and the spec may come from elsewhere
-            scheduler = SCHEDULERS.build(str(c.method.scheduler))
+        scheduler = c.method.parts.scheduler
         if isinstance(scheduler, Parity) and not isinstance(scheduler.target, str):
             rest = c.method.model_dump(exclude={"name", "scheduler"})
             key = repr((dataclasses.replace(scheduler, target="share"), sorted(rest.items()), c.part.where))
