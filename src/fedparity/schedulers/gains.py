@@ -28,7 +28,7 @@ ENOUGH = 10
 """Credits beyond the first of each client before the analysis of variance says anything."""
 MOST_OWN = 2 / 3
 """Of rho_k: one credit never counts for more than two of an unknown client."""
-RIPE, DOUBTFUL, SURE = 4, 0.6, 0.75
+RIPE, DOUBTFUL, SURE = 2, 0.55, 0.65
 """Credits per client, and shares of variance, between which gains come to be taken for the clients' own."""
 
 
@@ -39,10 +39,10 @@ class Mean:
     total: float = 0.0
     weight: float = 0.0
 
-    def add(self, values: FloatArray, fade: float) -> None:
-        """Take in some values after the older ones have faded."""
+    def add(self, values: FloatArray, fade: float, weight: float | None = None) -> None:
+        """Take in some values, of weight 1 each or `weight` in all, after the older ones have faded."""
         self.total = self.total * fade + float(values.sum())
-        self.weight = self.weight * fade + len(values)
+        self.weight = self.weight * fade + (len(values) if weight is None else weight)
 
     def value(self) -> float:
         """The mean; 0 without values."""
@@ -88,7 +88,8 @@ class Gains:
         if not len(clients):
             return
         new = self.times[clients] == 0
-        self.recent.add(credit, 0.5 ** (1 / HALF_LIFE))
+        # Who was asked changes from round to round: G is the gain of a client with rho = 1.
+        self.recent.add(credit, 0.5 ** (1 / HALF_LIFE), float(self._own(clients).sum()))
         self.first.add(credit[new], 0.5 ** (np.count_nonzero(new) / HALF_LIFE))
         self.ever.add(credit, 1.0)
         usual = self.recent.value()
@@ -128,10 +129,13 @@ class Gains:
 
     def expected(self, clients: Ids) -> tuple[FloatArray, FloatArray]:
         """The gain that asking each client now is expected to have, and the same relative to the usual."""
-        usual, e = self.recent.value(), min(self.explained(), MOST_OWN)
-        own = (1 - e + e * self.relative[clients]) / (1 - e + e * self.times[clients])
-        relative = np.where(self.times[clients] > 0, own, max(1.0, self.first.value() / usual))
+        usual = self.recent.value()
+        relative = np.where(self.times[clients] > 0, self._own(clients), max(1.0, self.first.value() / usual))
         return usual * relative, relative
+
+    def _own(self, clients: Ids) -> FloatArray:
+        e = min(self.explained(), MOST_OWN)
+        return np.asarray((1 - e + e * self.relative[clients]) / (1 - e + e * self.times[clients]), dtype=np.float64)
 
     def given(self, clients: Ids, ledger: Ledger) -> FloatArray:
         """What each client has got: its credits, and the mean credit for each slot of which none is known."""

@@ -20,16 +20,17 @@ model learns, clients that are always there can never reach u ~ pi, so they woul
 would learn from them alone. Maximised is weighted alpha-fairness, sum_k pi_k phi_alpha(u_k / pi_k) with
 phi_alpha' (x) = x^-alpha: the slot goes to the largest marginal welfare,
 
-    g_k x_k^-alpha          x_k = (u_k + c g_k + o_k) / pi_k          o_k = r R_k g_k (t / left) log(1 + left / t)
+    g_k x_k^-alpha          x_k = (u_k + c g_k + o_k) / pi_k          o_k = r R_k G (t / left) log(1 + left / t)
 
 g_k is what asking k now is expected to gain (`fedparity.schedulers.gains`), so that who gains nothing scores nothing.
-o_k is the outlook, what k will still get at rate r with gains that fall like 1 / t. c g_k is what this slot makes of
-x_k: half a gain if gains are all alike, and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4), since one large
-gain of a client with a small pi_k cannot be taken back. With unit gains this is the order of target = opportunity.
+o_k is the outlook, what k will still get at rate r and the usual gain G, if gains fall like 1 / t. c g_k is what this
+slot makes of x_k: half a gain if gains are all alike, and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4),
+since one large gain of a client with a small pi_k cannot be taken back. With unit gains this is the order of target =
+opportunity.
 
 Equal opportunity is also what the order is held to: relative to medians, x_k g_k^(-1/alpha) stays between 1 / b and
-b^2 times its counterpart with unit gains, b = 1.5^((1 - r)^2): a client whose utility is luck or timing is neither
-dropped nor pampered for it, and if half of those online are asked anyway there is no choice to make. Only once gains
+b^2 times its counterpart with unit gains, b = 1.5^((1 - r)^2), or 1 if a third of those online are asked anyway: a
+client whose utility is luck or timing is neither dropped nor pampered for it. Only once gains
 are seen to be the clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no other cure than
 slots: then the band opens, to b^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains
 nothing then comes last. At alpha = 1 a client that scales its reports changes nothing.
@@ -57,8 +58,8 @@ from fedparity.schedulers.gains import Gains
 Recent: TypeAlias = tuple[Ids, ...]
 """Whom the last rounds asked, oldest first; empty without a quota."""
 BAND, OPEN, MOST_PRUDENT = 1.5, 20.0, 4.0
-NOTHING = 0.05
-"""A relative gain below this is none: it takes ten slots without any to get there."""
+CROWDED, NOTHING = 1 / 3, 0.05
+"""If more of those online are asked there is no choice to make; a relative gain below this is none."""
 
 
 @dataclass(slots=True)
@@ -151,14 +152,15 @@ class Parity:
         falling = t / left * math.log1p(left / t) if left else 1.0
         prudent = min(0.5 + 1.5 * gains.spread(), MOST_PRUDENT)
         online = (ledger.online[ids] + 1) / t
-        level = (gains.given(ids, ledger) + prudent * gain) / online + outlook * gain * falling
+        level = (gains.given(ids, ledger) + prudent * gain) / online + outlook * gains.recent.value() * falling
         own = gains.own()
         # The m largest of g x^-alpha are the m smallest of x g^(-1 / alpha).
         key = level / np.median(level) / np.maximum(relative, 1e-9) ** ((1 - own) / self.alpha)
         counted = by_count / np.median(by_count)
         if self.ratio is not None:
             return np.clip(key, counted / math.sqrt(self.ratio), counted * math.sqrt(self.ratio))
-        band = BAND ** ((1 - rate) ** 2 + (OPEN - 1) * own)
+        choice = (1 - rate) ** 2 if rate < CROWDED else 0.0
+        band = BAND ** (choice + (OPEN - 1) * own)
         return np.where(relative < NOTHING, np.inf, np.clip(key, counted / band, counted * band * band))
 
     def _under_quota(self, recent: Recent, view: RoundView) -> BoolArray:
