@@ -23,17 +23,16 @@ phi_alpha' (x) = x^-alpha: the slot goes to the largest marginal welfare,
     g_k x_k^-alpha          x_k = (u_k + c g_k + o_k) / pi_k          o_k = r R_k G (t / left) log(1 + left / t)
 
 g_k is what asking k now is expected to gain (`fedparity.schedulers.gains`), so that who gains nothing scores nothing.
-o_k is the outlook, what k will still get at rate r and the usual gain G, if gains fall like 1 / t. c g_k is what this
+o_k is the outlook, what k will still get at rate r and the usual gain G if gains fall like 1 / t. c g_k is what this
 slot makes of x_k: half a gain if gains are all alike, and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4),
 since one large gain of a client with a small pi_k cannot be taken back. With unit gains this is the order of target =
 opportunity.
 
 Equal opportunity is also what the order is held to: relative to medians, x_k g_k^(-1/alpha) stays between 1 / b and
 b^2 times its counterpart with unit gains, b = 1.5^((1 - r)^2), or 1 if a third of those online are asked anyway: a
-client whose utility is luck or timing is neither dropped nor pampered for it. Only once gains
-are seen to be the clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no other cure than
-slots: then the band opens, to b^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains
-nothing then comes last. At alpha = 1 a client that scales its reports changes nothing.
+client whose utility is luck or timing is neither dropped nor pampered for it. Only once gains are seen to be the
+clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no other cure than slots: then the band
+opens, to 1.5^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains nothing then comes last. At alpha = 1 a client that scales its reports changes nothing.
 
 Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: the order
 stays within sqrt(ratio) of that by opportunity. `quota` bounds what anything can do: nobody gets more than `quota`
@@ -152,8 +151,9 @@ class Parity:
         falling = t / left * math.log1p(left / t) if left else 1.0
         prudent = min(0.5 + 1.5 * gains.spread(), MOST_PRUDENT)
         online = (ledger.online[ids] + 1) / t
-        level = (gains.given(ids, ledger) + prudent * gain) / online + outlook * gains.recent.value() * falling
         own = gains.own()
+        to_come = outlook * gains.recent.value() * falling
+        level = (gains.given(ids, ledger) + prudent * gain) / online + to_come
         # The m largest of g x^-alpha are the m smallest of x g^(-1 / alpha).
         key = level / np.median(level) / np.maximum(relative, 1e-9) ** ((1 - own) / self.alpha)
         counted = by_count / np.median(by_count)
