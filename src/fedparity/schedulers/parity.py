@@ -32,7 +32,8 @@ Equal opportunity is also what the order is held to: relative to medians, x_k g_
 b^2 times its counterpart with unit gains, b = 1.5^((1 - r)^2), or 1 if a third of those online are asked anyway: a
 client whose utility is luck or timing is neither dropped nor pampered for it. Only once gains are seen to be the
 clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no other cure than slots: then the band
-opens, to 1.5^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains nothing then comes last. At alpha = 1 a client that scales its reports changes nothing.
+opens, to 1.5^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains nothing then comes last. At
+alpha = 1 a client that scales its reports changes nothing.
 
 Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: the order
 stays within sqrt(ratio) of that by opportunity. `quota` bounds what anything can do: nobody gets more than `quota`
