@@ -16,6 +16,7 @@ VARIANTS = [
     "parity:target=opportunity",
     "parity:target=utility",
     "parity:target=utility,ratio=1.1",
+    "with_quota:inner=parity:target=utility;alpha=4,quota=2",
     "parity:target=.5",
     "with_quota:inner=parity,quota=1.5,window=7",
     "deficit:due=missed",

@@ -48,7 +48,7 @@ def test_learns_that_there_is_nothing_to_learn():
     state = forecast.init(400)
     for t in range(300):
         state = forecast.observe(state, trace.online(t))
-    assert forecast._persistence(state) < 0.02
+    assert state.nu < 0.02
     assert forecast._rhythm(state) == pytest.approx(np.ones(8), abs=0.06)
     everyone = np.arange(400)
     assert np.abs(forecast.estimate(state, everyone) - trace.rates()).max() < 0.05
@@ -61,7 +61,7 @@ def test_learns_persistence_of_a_markov_chain():
     state = forecast.init(500)
     for t in range(400):
         state = forecast.observe(state, trace.online(t))
-    assert forecast._persistence(state) == pytest.approx(0.8, abs=0.05)
+    assert state.nu == pytest.approx(0.8, abs=0.05)
 
 
 def test_learns_the_rhythm_of_the_day():
@@ -75,9 +75,28 @@ def test_learns_the_rhythm_of_the_day():
     assert often[1] < 0.35 * 36  # only in the first quarter of the day, which has just passed
 
 
-def test_costs_24_bytes_a_client():
+@pytest.mark.parametrize("nu", [0.9, 0.97])
+def test_a_long_session_is_not_taken_for_a_high_rate(nu):
+    """After one day the persistence is found, and forecasts do not spread beyond what comes true."""
+    said, came = [], []
+    for seed in range(6):
+        trace = AVAILABILITY.build(f"markov:nu={nu},low=.01,high=.5").draw(400, 148, seed)
+        forecast, matrix = Forecast(), trace.matrix()
+        state = forecast.init(400)
+        for t in range(48):
+            state = forecast.observe(state, trace.online(t))
+        assert state.nu == pytest.approx(nu, abs=0.02)
+        here = trace.online(47)
+        said.append(forecast.remaining(state, here, 100))
+        came.append(matrix[48:, here].sum(0))
+    x, y = (np.concatenate([v - v.mean() for v in values]) for values in (said, came))
+    assert x @ x < y @ y / 4
+
+
+def test_costs_28_bytes_per_client():
     state = Forecast().init(10_000)
-    assert (state.online.nbytes + state.last.nbytes + state.day.nbytes) / 10_000 == 24
+    columns = (state.online, state.sessions, state.last, state.day)
+    assert sum(column.nbytes for column in columns) / 10_000 == 28
 
 
 def test_counts_of_a_day_part_do_not_overflow():

@@ -2,15 +2,22 @@
 
     expected at t + h:   b + nu^h (1 - b)          b = rate_k (rhythm(t + h) + own_k(t + h)) / 2
 
-* `rate_k` is the client's share of rounds online, shrunk towards the population: a Beta prior fitted to the moments of
-  all counts so far, the number of rounds discounted for their correlation, (1 - nu) / (1 + nu).
+* `nu` is how long a state lasts: the correlation of one round with the next in a two-state chain. The sessions that
+  began are compared with those of independent rounds. Long sessions also spread the counts, by a factor of
+  D(nu, t) = t Var(mean of t rounds) / (pi (1 - pi)); the equation allows for it, and is solved by bisection:
+
+      begun / ((t - 1) sum_k p_k (1 - p_k)) = (1 - nu) / (1 - D(nu, t) / t)              p_k: share of rounds online
+
+* `rate_k` is the posterior mean of the client's rate in that chain. A round that begins or ends a session is a fresh
+  draw; one that is like the last is so with probability (1 - nu) pi / (nu + (1 - nu) pi) (online) or the same with
+  1 - pi (offline), and counts for as much: a long session is not taken for a high rate. The prior is a Beta law with
+  the moments of all clients' counts so far (empirical Bayes).
 * `rhythm` is the population's day, in `bins` parts of a period of `period` rounds, relative to its mean; `own_k` is the
   client's own, each part shrunk towards the population's by `shrink` visits. A population without a rhythm learns a
   flat one.
-* `nu` is how long a state lasts: the excess of "online again in the next round" over the rate, over all clients.
 
-A client costs 8 + 2 `bins` bytes: two counts of 4 bytes (rounds online, last seen) and one of 2 bytes per part of
-the day. `Oracle` knows the trace: the best that any forecast could do, to compare with.
+A client costs 12 + 2 `bins` bytes: three counts of 4 bytes (rounds online, sessions, last seen) and one of 2 bytes for
+each part of the day. `Oracle` knows the trace: the best that any forecast could do, to compare with.
 """
 
 from __future__ import annotations
@@ -28,16 +35,18 @@ from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, Ids
 
 FULL = np.iinfo(np.uint16).max
+LONGEST, BISECTIONS = 0.995, 20
 ORACLE: Final = "oracle"
 """What the estimator that knows a trace is called: it is in no table, since it must be given one."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """What was seen: per client its rounds online, the last of them, and its day; sums over all clients."""
+    """What was seen: per client its rounds online, its sessions, the last round, and its day; sums over all clients."""
 
     rounds: int
     online: NDArray[np.int32] = field(metadata=PER_CLIENT)
+    sessions: NDArray[np.int32] = field(metadata=PER_CLIENT)
     last: NDArray[np.int32] = field(metadata=PER_CLIENT)
     day: NDArray[np.uint16] = field(metadata=PER_CLIENT)
     """Clients x bins: visits in each part of the day."""
@@ -47,17 +56,15 @@ class Memory:
     """Visits of all clients in each part of the day."""
     exposure: FloatArray
     """Rounds in each part of the day."""
-    again: float
-    """How often a client online in one round was online in the next."""
-    expected: float
-    """The sum of their rates at those times: what independence would have given for `again`."""
-    chances: float
-    """How often a client could have been online again."""
+    begun: float
+    """Sessions that began after the first round."""
+    nu: float
+    """How long a state lasts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast(Estimator[Memory]):
-    """Shrunk rate x day rhythm x last state, learned online in 24 bytes a client."""
+    """Shrunk rate x day rhythm x last state, learned online in 28 bytes per client."""
 
     period: int = 48
     """Length of a day, in rounds: 48 rounds of half an hour."""
@@ -76,14 +83,14 @@ class Forecast(Estimator[Memory]):
         return Memory(
             rounds=0,
             online=np.zeros(num_clients, np.int32),
+            sessions=np.zeros(num_clients, np.int32),
             last=np.full(num_clients, -2, np.int32),
             day=np.zeros((num_clients, self.bins), np.uint16),
             squares=0.0,
             visits=np.zeros(self.bins),
             exposure=np.zeros(self.bins),
-            again=0.0,
-            expected=0.0,
-            chances=0.0,
+            begun=0.0,
+            nu=0.0,
         )
 
     def _bin(self, round: int) -> int:
@@ -92,12 +99,12 @@ class Forecast(Estimator[Memory]):
     def observe(self, state: Memory, available: Ids) -> Memory:
         """Take in who is online in one more round."""
         now, part = state.rounds, self._bin(state.rounds)
-        seen = state.online[available]
-        if now > 1:
-            # Everybody online in the last round had a chance to be online again, at its rate by then.
-            state.again += float(np.count_nonzero(state.last[available] == now - 1))
+        new = available[state.last[available] != now - 1]
+        state.sessions[new] += 1
+        if now:
+            state.begun += len(new)
         # (c + 1)^2 - c^2 = 2 c + 1: the sum of squares is kept up without looking at those that are away.
-        state.squares += float(2 * seen.sum() + len(available))
+        state.squares += float(2 * state.online[available].sum() + len(available))
         state.online[available] += 1
         state.last[available] = now
         # Two bytes per part of the day: a count that is full stays full.
@@ -106,31 +113,29 @@ class Forecast(Estimator[Memory]):
         state.visits[part] += len(available)
         state.exposure[part] += 1
         state.rounds += 1
-        # What is expected of this round's clients is added now and compared with the next round.
-        state.expected += float(self._rate(state, available).sum())
-        state.chances += len(available)
+        state.nu = _persistence(state)
         return state
-
-    def _persistence(self, state: Memory) -> float:
-        """How much of "here now" is left after one round, beyond the rate."""
-        if state.chances <= state.expected or state.rounds < 3:
-            return 0.0
-        # Of a chain P(on | on) = rate + nu (1 - rate): summed over clients and rounds, this is solved for nu.
-        return float(np.clip((state.again - state.expected) / (state.chances - state.expected), 0.0, 0.99))
 
     def _rate(self, state: Memory, clients: Ids) -> FloatArray:
         """Shares of rounds online, shrunk towards the population."""
-        n, t = len(state.online), state.rounds
-        nu = self._persistence(state)
-        # Rounds that resemble their neighbours say less: t of them are worth this many independent ones.
-        seen = max(1.0, t * (1 - nu) / (1 + nu))
+        n, t, nu = len(state.online), state.rounds, state.nu
+        seen = max(1.0, t / _inflation(nu, t))
         mean = float(np.clip(state.visits.sum() / (n * t), 1e-6, 1 - 1e-6))
         spread = state.squares / (n * t * t) - mean * mean
         # Var(count / t) = mean (1 - mean) (rho + (1 - rho) / seen) for a Beta-binomial with correlation rho.
         rho = (spread / (mean * (1 - mean)) - 1 / seen) / max(1 - 1 / seen, 1e-9)
         # rho = 1 / (a + b + 1), so this is a + b: how many rounds the population's mean counts for.
         prior = 1 / float(np.clip(rho, 0.01, 0.99)) - 1
-        return np.asarray((prior * mean + state.online[clients] * (seen / t)) / (prior + seen), dtype=np.float64)
+        online = state.online[clients]
+        rate = (prior * mean + online * (seen / t)) / (prior + seen)
+        if nu == 0:
+            return np.asarray(rate, dtype=np.float64)
+        begun = state.sessions[clients]
+        ended = begun - (state.last[clients] == t - 1)
+        fresh_on, fresh_off = (1 - nu) * rate, (1 - nu) * (1 - rate)
+        hits = begun + (online - begun) * fresh_on / (nu + fresh_on)
+        misses = ended + np.maximum(t - online - ended, 0) * fresh_off / (nu + fresh_off)
+        return np.asarray((prior * mean + hits) / (prior + hits + misses), dtype=np.float64)
 
     def estimate(self, state: Memory, clients: Ids) -> FloatArray:
         """Estimated availability of `clients`."""
@@ -159,7 +164,7 @@ class Forecast(Estimator[Memory]):
         # einsum rather than BLAS: the same bits with any number of threads.
         base = rate * 0.5 * (usually.sum() + np.einsum("kb,b->k", own, usually.astype(np.float32)))
         # "Here now" fades by nu per round: nu + nu^2 + ... of the rounds it would otherwise have been away.
-        nu = self._persistence(state)
+        nu = state.nu
         lasting = nu * (1 - nu**rounds_left) / (1 - nu)
         return np.asarray(np.minimum(base + lasting * (1 - rate), rounds_left), dtype=np.float64)
 
@@ -169,6 +174,29 @@ class Forecast(Estimator[Memory]):
         known = np.where(state.exposure > 0, state.visits / np.maximum(state.exposure, 1), usual)
         shape = (known + 0.1 * usual) / (1.1 * usual) if usual else np.ones(self.bins)
         return np.asarray(shape, dtype=np.float64)
+
+
+def _inflation(nu: float, rounds: int) -> float:
+    """D: how many rounds of a chain tell as much about its rate as one independent round."""
+    gone = 1 - nu
+    return min(float(rounds), (1 + nu) / gone - 2 * nu * (1 - nu**rounds) / (rounds * gone * gone))
+
+
+def _persistence(state: Memory) -> float:
+    """How much of "here now" is left after one round, beyond the rate."""
+    t, visits = state.rounds, float(state.visits.sum())
+    spread = visits / t - state.squares / (t * t)
+    if t < 3 or not visits:
+        return 0.0
+    begun = state.begun / ((t - 1) * spread) if spread > 0 else 0.0
+    low, high = 0.0, LONGEST
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        if (1 - middle) / max(1 - _inflation(middle, t) / t, 1e-9) > begun:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @dataclass(slots=True)

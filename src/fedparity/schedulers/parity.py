@@ -1,22 +1,43 @@
 """Parity, our own: closed-loop on the ledger, towards a target that is named.
 
     S_k + 1/2 + r R_k
-    -----------------  ->  the m smallest are asked          r = min(1, m / |A_t|)
+    -----------------  ->  the m smallest are asked          r = slots filled / rounds online, of all clients so far
          pi_k^beta
 
 S_k is what client k has been given, R_k in how many of the remaining rounds it is expected online, and r the rate at
-which an online round is turned into a selection now: the numerator is where k will end up if the loop did nothing more
-for it, so a client that will seldom be back is asked before one that can wait. The half centres the step that a
-selection makes.
+which an online round is turned into a selection: the numerator is where k will end up if the loop did nothing more for
+it, so a client that will seldom be back is asked before one that can wait. r is a mean over the rounds so far: with the
+rate of the moment the order of two clients would turn with the time of day. The half centres the step that a selection
+makes.
 
     target = share        beta = 0: everybody the same S_k, as far as availability allows
     target = opportunity  beta = 1: everybody the same S_k / pi_k
-    target = utility      the same u_k / pi_k: S_k is replaced by utility, one selection by the client's mean gain
+    target = utility      the same u_k / pi_k
     target = a number     that beta
 
-Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: mean gains
-are clipped to a band around their median whose ends differ by that factor. A quota bounds what anything can do:
-`with_quota` around parity; rates and medians stay those of everybody online, hidden or not.
+**Utility** is a welfare, not a debt. A loop that asks whoever has least u_k / pi_k does not converge: gains fall as the
+model learns, clients that are always there can never reach u ~ pi, so they would get every slot for ever and the model
+would learn from them alone. Maximised is weighted alpha-fairness, sum_k pi_k phi_alpha(u_k / pi_k) with
+phi_alpha' (x) = x^-alpha: the slot goes to the largest marginal welfare,
+
+    g_k x_k^-alpha          x_k = (u_k + c g_k + o_k) / pi_k          o_k = r R_k G (t / left) log(1 + left / t)
+
+g_k is what asking k now is expected to gain (`fedparity.schedulers.gains`), so that who gains nothing scores nothing.
+o_k is the outlook, what k will still get at rate r and the usual gain G if gains fall like 1 / t. c g_k is what this
+slot makes of x_k: half a gain if gains are all alike, and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4),
+since one large gain of a client with a small pi_k cannot be taken back. With unit gains this is the order of target =
+opportunity.
+
+Equal opportunity is also what the order is held to: relative to medians, x_k g_k^(-1/alpha) stays between 1 / b and
+b^2 times its counterpart with unit gains, b = 1.5^((1 - r)^2), or 1 if a third of those online are asked anyway: a
+client whose utility is luck or timing is neither dropped nor pampered for it. Only once gains are seen to be the
+clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no other cure than slots: then the band
+opens, to 1.5^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains nothing then comes last. At
+alpha = 1 a client that scales its reports changes nothing.
+
+Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: the order
+stays within sqrt(ratio) of that by opportunity. A quota bounds what anything can do: `with_quota` around parity; rates
+and medians stay those of everybody online, hidden or not.
 """
 
 from __future__ import annotations
@@ -28,67 +49,105 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedparity.core import checks
-from fedparity.core.protocols import Scheduler
+from fedparity.core.protocols import Feedback, Scheduler
 from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest
+from fedparity.schedulers.gains import Gains
+
+BAND, OPEN, MOST_PRUDENT = 1.5, 20.0, 4.0
+CROWDED, NOTHING = 1 / 3, 0.05
+"""If more of those online are asked there is no choice to make; a relative gain below this is none."""
+
+
+@dataclass(slots=True)
+class Course:
+    """What the loop remembers beside the ledger."""
+
+    slots: int
+    online: int
+    """Rounds online of all clients, this one included."""
+    gains: Gains | None
+    """Learned for target = utility alone."""
+
+    @property
+    def rate(self) -> float:
+        """r: selections per round online."""
+        return self.slots / max(1, self.online)
 
 
 @dataclass(frozen=True, slots=True)
-class Parity(Scheduler[None]):
+class Parity(Scheduler[Course]):
     """Closed loop on what each client was given and will still get, towards a named target (the default)."""
 
     forecasts: ClassVar[bool] = True
     target: Literal["share", "opportunity", "utility"] | float = "share"
     """What is made equal: selections (share), selections or utility per round online, or S_k / pi_k^number."""
+    alpha: float = 1.0
+    """Target utility: 1 is proportional fairness, large values are max-min; below 1 who gains most counts more."""
     ratio: float | None = None
-    """Largest ratio of mean gains that reports can cause; higher trusts reports more; none: no such bound."""
+    """Largest ratio that reports can make in the order; higher trusts reports more; none: a band of its own."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, str):
             checks.between("target", self.target, 0, 4)
+        checks.positive("alpha", self.alpha)
         if self.ratio is not None:
             checks.between("ratio", self.ratio, 1, 1e6)
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own: the ledger knows what each client was given."""
+    def init(self, num_clients: int) -> Course:
+        """Nobody has been asked."""
+        return Course(0, 0, Gains.none(num_clients) if self.target == "utility" else None)
 
-    def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
+    def learn(self, state: Course, feedback: Feedback) -> Course:
+        """Take in what a round was worth to those that took part."""
+        if state.gains is not None and feedback.reports:
+            state.gains.learn(np.array([r.client for r in feedback.reports], dtype=np.int64), feedback.ledger)
+        return state
+
+    def select(self, state: Course, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, Course]:
         """The available clients that are furthest behind."""
-        return lowest(view.available, self._ends_up_with(view), view.cohort, rng), state
+        # A wrapper may hide clients: rates and medians stay those of everybody online.
+        whole = view.whole or view
+        state.slots += min(whole.cohort, len(whole.available))
+        state.online += len(whole.available)
+        behind = self._ends_up_with(state, whole)
+        if whole is not view:
+            behind = behind[np.isin(whole.available, view.available, assume_unique=True)]
+        return lowest(view.available, behind, view.cohort, rng), state
 
-    def _ends_up_with(self, view: RoundView) -> FloatArray:
+    def _ends_up_with(self, state: Course, view: RoundView) -> FloatArray:
         ids, ledger = view.available, view.ledger
         beta = {"share": 0.0, "opportunity": 1.0, "utility": 1.0}.get(str(self.target))
         beta = float(self.target) if beta is None else beta
-        whole = view.whole or view
-        rate = min(1.0, whole.cohort / max(1, len(whole.available)))
         # Without a known end the outlook is one selection long: enough to prefer the rarer of two equals.
-        outlook = view.pi if view.remaining is None else rate * view.remaining
+        outlook = view.pi if view.remaining is None else state.rate * view.remaining
         given = ledger.selected[ids] + 0.5 + outlook
-        if self.target == "utility":
-            given = given * self._mean_gain(view, whole)
         if beta == 0:
             return given
         online = (ledger.online[ids] + 1) / (ledger.rounds + 1)
-        return np.asarray(given / online**beta, dtype=np.float64)
+        by_count = np.asarray(given / online**beta, dtype=np.float64)
+        if state.gains is None or not len(ids) or state.gains.recent.value() <= 0:
+            return by_count
+        return self._by_utility(state.gains, view, outlook / online, by_count, state.rate)
 
-    def _mean_gain(self, view: RoundView, whole: RoundView) -> FloatArray:
-        """What one selection has been worth to each client; the median of the others where it is not known."""
-        gain = _gains(view)
-        known = _gains(whole)
-        known = known[~np.isnan(known)]
-        middle = float(np.median(known)) if len(known) and np.median(known) > 0 else 1.0
-        gain = np.where(np.isnan(gain), middle, gain)
-        if self.ratio is None:
-            # A client that gains nothing would otherwise be asked for ever.
-            return np.maximum(gain, middle / 100)
-        band = math.sqrt(self.ratio)
-        return np.clip(gain, middle / band, middle * band)
-
-
-def _gains(view: RoundView) -> FloatArray:
-    """Utility per selection of the available clients; NaN for those never selected."""
-    ids, ledger = view.available, view.ledger
-    times = ledger.selected[ids]
-    found: FloatArray = np.divide(ledger.utility[ids], times, out=np.full(len(ids), np.nan), where=times > 0)
-    return found
+    def _by_utility(
+        self, gains: Gains, view: RoundView, outlook: FloatArray, by_count: FloatArray, rate: float
+    ) -> FloatArray:
+        """Where utility puts each client, as far as the band around equal opportunity lets it."""
+        ids, ledger, t = view.available, view.ledger, view.ledger.rounds + 1
+        gain, relative = gains.expected(ids)
+        left = view.rounds_left or 0
+        falling = t / left * math.log1p(left / t) if left else 1.0
+        prudent = min(0.5 + 1.5 * gains.spread(), MOST_PRUDENT)
+        online = (ledger.online[ids] + 1) / t
+        own = gains.own()
+        to_come = outlook * gains.recent.value() * falling
+        level = (gains.given(ids, ledger) + prudent * gain) / online + to_come
+        # The m largest of g x^-alpha are the m smallest of x g^(-1 / alpha).
+        key = level / np.median(level) / np.maximum(relative, 1e-9) ** ((1 - own) / self.alpha)
+        counted = by_count / np.median(by_count)
+        if self.ratio is not None:
+            return np.clip(key, counted / math.sqrt(self.ratio), counted * math.sqrt(self.ratio))
+        choice = (1 - rate) ** 2 if rate < CROWDED else 0.0
+        band = BAND ** (choice + (OPEN - 1) * own)
+        return np.where(relative < NOTHING, np.inf, np.clip(key, counted / band, counted * band * band))
