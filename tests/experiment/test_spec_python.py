@@ -209,8 +209,8 @@ class Wishes(Task):
         return np.zeros(1)
 
     def train(self, job):
-        gap = self.wishes[job.client] - job.start
-        return ClientReport(job.client, job.start + 0.1 * gap - job.params, loss_before=1.0, loss_after=0.5)
+        gap = self.wishes[job.client] - job.params
+        return ClientReport(job.client, job.params + 0.1 * gap - job.params, loss_before=1.0, loss_after=0.5)
 
     def evaluate(self, params, clients, measure="both"):
         return Evals(clients, (params[0] - self.wishes[clients]) ** 2, np.full(len(clients), np.nan))
