@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PEERS  ?= .venv-
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow test-browser bench peers results known-results clean
+.PHONY: setup demo test lint format types pytest test-slow test-browser package bench peers results known-results clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,11 @@ test-slow: $(VENV)/.test        ## the figures that take minutes
 test-browser: $(VENV)/.test     ## the report in headless Chromium (skips, visibly, without one)
 	$(BIN)/python -m pytest tests/browser -rs
 
+package: $(VENV)/.test          ## dist/: a wheel and an sdist, installed in a fresh venv and tried
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m pytest tests/package -rs
+
 bench: $(VENV)/.test            ## timed figures, as ratios, into benchmarks/
 	$(BIN)/python benchmarks/run.py
 
@@ -66,4 +71,4 @@ known-results: $(VENV)/.test    ## docs/known_results.md: what is not there yet,
 	$(BIN)/python benchmarks/known_results.py
 
 clean:
-	rm -rf $(VENV) .venv-flower .venv-pfl runs build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-flower .venv-pfl runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

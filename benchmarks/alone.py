@@ -22,6 +22,7 @@ import numpy as np
 
 from fedparity import Coordinator, InProcess, Intermittent, run, stream
 from fedparity.availability import AVAILABILITY
+from fedparity.core.spill import SpillFile
 from fedparity.core.types import ClientReport, Job
 from fedparity.data import open_data
 from fedparity.experiment.own import samples_of, torch_task
@@ -98,7 +99,7 @@ def rounds() -> dict[str, Any]:
 def models() -> dict[str, Any]:
     """Peak with the models of 100 clients, N x D x 4 bytes, most of them in files."""
     size, start = 2_000_000, own()
-    coordinator = Coordinator(10, local=Mixed(0.5), scheduler=Uniform(), client_ram=50_000_000)
+    coordinator = Coordinator(10, local=Mixed(0.5), scheduler=Uniform(), spill=SpillFile(50_000_000))
     state = coordinator.init(CLIENTS, np.zeros(size, dtype=np.float32))
     for _ in range(60):
         plan, state = coordinator.plan(state, np.arange(CLIENTS))

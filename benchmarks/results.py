@@ -30,7 +30,7 @@ COMPARED = (
     "least_served",
     "parity",
     "parity_deployment",
-    "parity:quota=1.3",
+    "with_quota:inner=parity",
 )
 
 
@@ -169,7 +169,7 @@ def main() -> None:
         lines += share_table(where, f"`{availability}`, N={clients}, m={cohort}, T={rounds}")
     lines += [
         "`parity_deployment` is parity with the quota of deployments: nobody above 1.3 x the fair share of any 100"
-        " rounds while anybody else is there. `parity:quota=1.3` leaves those slots empty instead.",
+        " rounds while anybody else is there. `with_quota:inner=parity` leaves those slots empty instead.",
         "",
         "## What a forecast is worth",
         "",

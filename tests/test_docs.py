@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [path for path in (README, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md") if path.exists()]
+PAGES = [README, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 COMMANDS = [page for page in PAGES if page == README or page.parent.name == "docs"]
 """The pages whose commands are run."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedparity import Coordinator, InProcess, Intermittent, Trace, stream
+from fedparity import SCHEDULERS, Coordinator, InProcess, Intermittent, Trace, stream
 from fedparity.local import Mixed
 from fedparity.schedulers import Reactive
 from fedparity.tasks import Quadratic
@@ -69,9 +69,27 @@ parity      0.209  (0.207)  0.124  (0.123)                1.014
 """
 
 
-def test_the_own_scheduler_is_compared_with_parity(capsys):
+def test_the_own_scheduler_is_compared_with_parity(capsys, monkeypatch):
+    for name in ("_entries", "_registered"):
+        monkeypatch.setattr(SCHEDULERS, name, getattr(SCHEDULERS, name).copy())
     load("own_scheduler").main()
     assert capsys.readouterr().out == OWN
+
+
+def test_the_own_scheduler_is_found_beside_the_command(tmp_path):
+    """In a process of its own: by the text that the example shows, on the command line and in a spec."""
+    (tmp_path / "spec.toml").write_text(
+        'version = 1\nrounds = 3\n[population]\nclients = 9\n[task]\ndataset = "quadratic"\n'
+        '[[methods]]\nname = "tickets"\nscheduler = "own_scheduler:Tickets:per_round=2"\n'
+    )
+    spec = ["run", str(tmp_path / "spec.toml"), "--out", str(tmp_path / "out")]
+    for arguments in (["schedule", "--scheduler", "own_scheduler:Tickets:per_round=2", "--draws", "1"], spec):
+        code = f"from fedparity.cli.main import main; import sys; sys.argv[1:] = {arguments!r}; main()"
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code], cwd=EXAMPLES, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "ickets" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 CORE = (
     "errors", "checks", "rng", "types", "ledger", "trace", "described", "registry", "protocols", "files", "journal",
-    "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "safe_pickle",
+    "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "safe_pickle", "state",
 )  # fmt: skip
 """Modules of `core` on which everything stands."""
 ROUND = ("core.gate", "core.fit", "core.coordinator", "core.loop")
@@ -123,3 +123,16 @@ def test_importing_is_light(module):
     code = f"import sys, {module}; print(*(m for m in {HEAVY!r} if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_importing_does_not_look_at_what_is_installed():
+    code = (
+        "import importlib.metadata as m\n"
+        "def found(group):\n"
+        "    assert group == 'pydantic', group\n"
+        "    return ()\n"
+        "m.entry_points = found\n"
+        "import fedparity, fedparity.cli.main, fedparity.cli.catalogue\n"
+        "fedparity.Coordinator(5, scheduler='parity:target=opportunity', weighting='qfair')"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

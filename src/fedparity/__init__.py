@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedparity.availability import AVAILABILITY
-    from fedparity.core.coordinator import Coordinator, State
+    from fedparity.core.coordinator import Coordinator
     from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError, RoundError
     from fedparity.core.journal import Journal
     from fedparity.core.ledger import Ledger
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Weighting,
     )
     from fedparity.core.rng import stream
+    from fedparity.core.state import State
     from fedparity.core.trace import Trace
     from fedparity.core.types import ClientReport, Cohort, Evals, Job, RoundPlan, RoundRecord, RoundView, Rows
     from fedparity.engines import InProcess, Intermittent, NoTraining
@@ -70,7 +71,8 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "availability": ("AVAILABILITY",),
-    "core.coordinator": ("Coordinator", "State"),
+    "core.coordinator": ("Coordinator",),
+    "core.state": ("State",),
     "core.errors": ("ConfigError", "FedparityError", "InputError", "OutputError", "RoundError"),
     "core.journal": ("Journal",),
     "core.ledger": ("Ledger",),

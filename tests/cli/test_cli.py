@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from fedparity import AVAILABILITY, METRICS, SCHEDULERS, Trace, save_trace
+from fedparity import AVAILABILITY, MEASURES, SCHEDULERS, Cohort, Scheduler, Trace, save_trace
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # typer uses what click has deprecated
@@ -75,12 +75,12 @@ def test_a_comparison_for_eyes_fits_80_columns_and_names_the_fairest(fedparity, 
     assert (code, err) == (0, "")
     title, *rest = out.splitlines()
     table, verdict = rest[: 1 + len(COMPARED)], " ".join(rest[1 + len(COMPARED) :])
-    assert title == "12 clients (bernoulli), 6 rounds, 3 asked a round, mean of 2 draws"
+    assert title == "12 clients (bernoulli), 6 rounds, 3 asked per round, mean of 2 draws"
     assert len(table) == 1 + len(COMPARED)
     assert max(map(len, out.splitlines())) <= 80
     assert [line.split()[0] for line in table[1:]] == list(COMPARED)
     assert verdict.startswith(f"Fairest by {by}: ")
-    assert verdict.removeprefix(f"Fairest by {by}: ").split(". ")[0] in COMPARED
+    assert verdict.removeprefix(f"Fairest by {by}: ").split(". ")[0].split(" (not told apart")[0] in COMPARED
     assert "\x1b" not in out
 
 
@@ -120,12 +120,35 @@ def test_list_json(fedparity):
     )
     assert [entry["name"] for entry in tables["schedulers"]] == list(SCHEDULERS)
     assert [entry["name"] for entry in tables["availability"]] == list(AVAILABILITY)
-    assert {entry["name"] for entry in tables["metrics"]} == set(METRICS)
+    assert {entry["name"] for entry in tables["metrics"]} == set(MEASURES)
     for entries in tables.values():
         for entry in entries:
-            assert set(entry) - {"parameter_help"} == {"name", "summary", "parameters", "reference"}
+            assert set(entry) - {"parameter_help"} == {"name", "summary", "parameters", "reference", "origin"}
             assert entry["summary"]
             assert isinstance(entry["parameters"], dict)
+
+
+def test_list_says_where_a_component_comes_from(fedparity, monkeypatch):
+    for name in ("_entries", "_registered"):
+        monkeypatch.setattr(SCHEDULERS, name, getattr(SCHEDULERS, name).copy())
+    SCHEDULERS.register("mine", Mine)
+    assert f"Nobody at all. (from {__name__}:Mine)" in " ".join(fedparity("list", "schedulers")[1].split())
+    assert f"(from {__name__}:Mine)" in " ".join(fedparity("list", "mine")[1].split())
+    assert "(from" not in fedparity("list", "weightings")[1]
+    shown = json.loads(fedparity("list", "schedulers", "--json")[1])["schedulers"]
+    origins = {entry["name"]: entry["origin"] for entry in shown}
+    assert origins["mine"] == f"{__name__}:Mine"
+    assert origins["parity"] == "fedparity"
+
+
+class Mine(Scheduler):
+    """Nobody at all."""
+
+    def init(self, num_clients):
+        return ()
+
+    def select(self, state, view, rng):
+        return Cohort((), (), "unknown"), state
 
 
 def test_list_one_table(fedparity):
@@ -166,11 +189,11 @@ BAD = {
     "second scheduler": (["--scheduler", "uniform", "--scheduler", "nope"], "unknown scheduler 'nope'"),
     "unknown key": (["--scheduler", "parity:targt=share"], "unknown key 'targt'; did you mean 'target'?"),
     "key without value": (["--scheduler", "parity:target"], "'target' must be written key=value"),
-    "key twice": (["--scheduler", "parity:window=1,window=2"], "key 'window' is given twice"),
+    "key twice": (["--scheduler", "parity:ratio=1,ratio=2"], "key 'ratio' is given twice"),
     "wrong type": (["--scheduler", "reactive:lam=high"], "reactive:lam='high' must be a number"),
     "wrong choice": (["--scheduler", "reactive:draw=best"], "reactive:draw='best' must be sample or top"),
     "NaN": (["--scheduler", "reactive:lam=nan"], "reactive:lam='nan' must be a finite number"),
-    "out of range": (["--scheduler", "parity:quota=0"], "quota=0.0 must be between 1 and 1e+06"),
+    "out of range": (["--scheduler", "parity:ratio=0"], "ratio=0.0 must be between 1 and 1e+06"),
     "alpha": (["--scheduler", "reactive:alpha=1/2"], "alpha has 2 numbers but there are 12 clients"),
     "unknown availability": (
         ["--availability", "bernouli"],

@@ -70,7 +70,7 @@ def test_fetch_from_a_folder_that_holds_something_else(tmp_path):
 def test_show(tmp_path, npz):
     out = tmp_path / "p.svg"
     text = call("show", npz, "--partition", "labels:k=2,samples=20", "--clients", 12, "--out", out)
-    assert "training images a client: 20 to 20, median 20" in text
+    assert "training images per client: 20 to 20, median 20" in text
     assert f"Picture: {out}" in text
     root = ET.fromstring(out.read_text())
     assert root.tag.endswith("svg")
@@ -116,7 +116,7 @@ def test_list():
     assert [s["name"] for s in found["datasets"]] == ["cifar10", "mnist", "digits"]
     assert found["datasets"][2]["summary"].endswith("; fetched")
     assert set(found["datasets"][0]) == {"name", "summary", "parameters", "reference"}
-    assert set(found["partitions"][0]) == {*found["datasets"][0], "parameter_help"}
+    assert set(found["partitions"][0]) == {*found["datasets"][0], "parameter_help", "origin"}
 
 
 def test_pictures_stay_small_and_escape_their_title():

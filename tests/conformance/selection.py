@@ -17,7 +17,7 @@ VARIANTS = [
     "parity:target=utility",
     "parity:target=utility,ratio=1.1",
     "parity:target=.5",
-    "parity:quota=1.5,window=7",
+    "with_quota:inner=parity,quota=1.5,window=7",
     "deficit:due=missed",
     "deficit:due=opportunity",
     "refl:window=10",

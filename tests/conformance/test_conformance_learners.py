@@ -31,7 +31,9 @@ def stored(state, classes):
 
 def test_the_learners_are_those_that_should_be():
     plain = {name.partition(":")[0] for name in LEARNERS}
-    assert plain == {"fairfedcs", "oort", "oort_code", "with_quota", "with_floor", "with_label_coverage"}
+    assert plain == {
+        "fairfedcs", "oort", "oort_code", "parity_deployment", "with_quota", "with_floor", "with_label_coverage",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LEARNERS)

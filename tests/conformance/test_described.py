@@ -6,16 +6,21 @@ import re
 import pytest
 
 from fedparity.availability import AVAILABILITY
+from fedparity.core.coordinator import Coordinator
 from fedparity.core.described import parameter_help
 from fedparity.core.gate import Gate
 from fedparity.core.registry import component_class
 from fedparity.data.partitions import PARTITIONS
 from fedparity.estimators import ESTIMATORS
+from fedparity.experiment.schedule import Gains, Setting
+from fedparity.local import LOCALS
+from fedparity.memory import MEMORIES
 from fedparity.models import MODELS
 from fedparity.models.features import EXTRACTORS
 from fedparity.schedulers import SCHEDULERS
 from fedparity.servers import SERVERS
 from fedparity.servers.rate_schedules import RATE_SCHEDULES
+from fedparity.surrogates import SURROGATES
 from fedparity.tasks.training import Training
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
@@ -24,15 +29,18 @@ TABLES = (
     AVAILABILITY,
     ESTIMATORS,
     EXTRACTORS,
+    LOCALS,
+    MEMORIES,
     MODELS,
     PARTITIONS,
     RATE_SCHEDULES,
     SCHEDULERS,
     SERVERS,
+    SURROGATES,
     UTILITIES,
     WEIGHTINGS,
 )
-OTHERS = (Gate, Training)
+OTHERS = (Coordinator, Gains, Gate, Setting, Training)
 """Classes with parameters that are in no table."""
 CLASSES = dict.fromkeys([*(component_class(table[name]) for table in TABLES for name in table), *OTHERS])
 PARAMETERS = [

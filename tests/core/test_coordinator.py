@@ -12,6 +12,7 @@ from fedparity.core.coordinator import AT_ODDS, NO_REPLY
 from fedparity.core.errors import ConfigError
 from fedparity.core.journal import to_json
 from fedparity.core.rows import mapping_of
+from fedparity.core.spill import SpillFile
 from fedparity.local import Mixed
 from fedparity.schedulers import Fixed, Uniform
 from fedparity.servers import Sgd
@@ -317,7 +318,7 @@ def test_the_first_model_is_copied():
 def test_clients_models_beyond_the_limit_lie_in_files_and_change_nothing():
     states = []
     for ram in (10**9, 2 * D * 8):
-        coordinator = a_coordinator(local=Mixed(0.5), scheduler=Uniform(), client_ram=ram)
+        coordinator = a_coordinator(local=Mixed(0.5), scheduler=Uniform(), spill=SpillFile(ram))
         states.append(after(lambda ids: [a_report(k) for k in ids], coordinator)[2])
     assert sum(mapping_of(v) is None for v in states[1].kept.values()) == 2
     assert len(states[0].kept) > 3

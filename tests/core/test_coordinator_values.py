@@ -27,6 +27,7 @@ TEXTS = {
     "local": "prox:mu=.5",
     "local_rate": "sqrt",
     "surrogate": "utility",
+    "memory": "none",
     "utility": "none",
 }
 
@@ -51,7 +52,7 @@ def test_every_field_may_be_given_by_name():
     [
         ({"scheduler": "party"}, "unknown scheduler 'party'; did you mean 'parity'"),
         ({"scheduler": Uniform}, r"scheduler Uniform is a class; give one of its objects: Uniform\(\)"),
-        ({"scheduler": QFair()}, r"qfair\(\) is no scheduler: it has no method 'select'"),
+        ({"scheduler": QFair()}, r"qfair\(\) is no scheduler: it has no 'select'; inherit from Scheduler"),
         ({"weighting": None}, "None is no weighting"),
         ({"server": "sgd:rat=1"}, "unknown key 'rat'; did you mean 'rate'"),
         ({"seed": -1}, "seed=-1 must be a whole number of at least 0"),
@@ -84,7 +85,7 @@ def test_a_comparison_takes_names():
 
 
 class TestSaved:
-    coordinator = Coordinator(2, scheduler="with_quota:inner=oort", server="adam", local="ditto", surrogate="memory")
+    coordinator = Coordinator(2, scheduler="with_quota:inner=oort", server="adam", local="ditto", memory="last_updates")
 
     def state(self, rounds=3):
         return run(self.coordinator, InProcess(TASK), rounds, params=np.zeros(D))

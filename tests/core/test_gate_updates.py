@@ -233,7 +233,7 @@ def test_a_thousand_malformed_updates_are_refused_with_a_reason():
 
 def a_round():
     """A round in the middle of a run, in which all are asked, and what everybody honestly reports."""
-    coordinator = Coordinator(CLIENTS, seed=1, run="ours", local=Mixed(0.5))
+    coordinator = Coordinator(CLIENTS, seed=1, gate=Gate(run="ours"), local=Mixed(0.5))
     state = coordinator.init(CLIENTS, np.zeros(SIZE))
     everybody = np.arange(CLIENTS)
     for _ in range(ROUND):

@@ -201,7 +201,7 @@ class TestCodeOfOthers:
             ("nowhere.to.be:Found", r"bird 'nowhere.to.be:Found' cannot be imported \(ModuleNotFoundError"),
             ("nestlings:Cuckoo", "cannot be imported .*no attribute 'Cuckoo'"),
             ("nestlings:NOT", "must be a class, not a int"),
-            ("nestlings:Egg", "is no bird: it has no method '__post_init__'"),
+            ("nestlings:Egg", "is no bird: it has no '__post_init__'"),
             ("nestlings:Chick:wings=2", "bird 'nestlings:Chick': unknown key 'wings'"),
             ("nestlings:Chick:weight=much", "must be a number"),
             ("addled:Egg", "RuntimeError: two lines"),
@@ -222,7 +222,7 @@ class TestCodeOfOthers:
                 birds["taken:Over"]
         assert made == imports.NotImported("taken:Over:key=value")
         with pytest.raises(ConfigError, match="read without code of others; resume it by its spec"):
-            made.init(5)
+            made.select(5)
         assert not (nest / "ran").exists()
         with pytest.raises(ConfigError):
             birds.build("taken:Over")
@@ -275,7 +275,7 @@ def test_objects_and_texts(birds):
     assert birds.of("moa") == birds.of(Bird(wings=0)) == Bird(wings=0)
     with pytest.raises(ConfigError, match=r"bird Bird is a class; give one of its objects: Bird\(\)"):
         birds.of(Bird)
-    with pytest.raises(ConfigError, match="5 is no bird: it has no method"):
+    with pytest.raises(ConfigError, match="5 is no bird: it has no"):
         birds.of(5)
 
 

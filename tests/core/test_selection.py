@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedparity import SCHEDULERS, ClientReport, Cohort, Coordinator, Ledger, RoundError, RoundView
+from fedparity import SCHEDULERS, ClientReport, Cohort, Coordinator, Ledger, RoundError, RoundView, Scheduler, Weighting
 from fedparity.core.selection import checked, ids_of
 
 ONLINE = np.array([1, 3, 4, 7, 9])
 
 
 @dataclass(frozen=True)
-class Returns:
+class Returns(Scheduler):
     """A scheduler that returns what it is told to."""
 
     found: Any = field(repr=False)
@@ -136,7 +136,7 @@ def test_ids_of_leaves_right_ids_alone():
     ],
 )
 def test_a_wrong_weighting_is_refused(weights, says):
-    class Weighs:
+    class Weighs(Weighting):
         def init(self, num_clients):
             return ()
 

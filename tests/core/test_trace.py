@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -126,3 +127,20 @@ def test_a_trace_in_which_nobody_ever_comes():
     assert trace.sessions().shape == (0, 3)
     assert trace.gaps().tolist() == []
     assert trace.rates().tolist() == [0, 0]
+
+
+def test_half_a_character_is_no_name():
+    with pytest.raises(ConfigError, match=r"client 'b\\ud800' is not a name that can be written as UTF-8; rename it"):
+        Trace.from_rounds(2, [np.array([0])], names=("a", "b\ud800"))
+
+
+def test_without_clients_nobody_else_changes():
+    trace = Trace.from_rounds(
+        3, [np.array([0, 1]), np.array([1, 2])], [np.array([1, 0]), np.array([1, 1])], ("a", "b", "c")
+    )
+    found = dataclasses.replace(trace, before=trace.head(1)).without({1})
+    assert [ids.tolist() for ids in found] == [[0], [2]]
+    assert found.stays.tolist() == [True, True]
+    assert found.names == ("a", "", "c")
+    assert [ids.tolist() for ids in found.before] == [[0]]
+    assert trace.without(frozenset()) is trace

@@ -310,7 +310,7 @@ def test_latex_is_escaped_and_balanced(found):
 def test_the_caption_states_the_setting(found):
     text = to_latex(found)
     caption = re.search(r"\\caption\{(.*)\}\n", text)[1]
-    for part in ("8 clients", "bernoulli:low=.3,high=.9", "6 rounds", "2 asked a round", "3 seeds", "one trace"):
+    for part in ("8 clients", "bernoulli:low=.3,high=.9", "6 rounds", "2 asked per round", "3 seeds", "one trace"):
         assert part in caption
     assert text.count("\\toprule") == text.count("\\bottomrule") == text.count("\\begin{tabular}") == 3
     means = [found.stats["gini_avoidable"][name].mean for name in found.methods]

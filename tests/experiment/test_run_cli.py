@@ -13,6 +13,8 @@ import pytest
 
 from fedparity.cli.show import RUN_COLUMNS
 from fedparity.experiment.results import FILES
+from fedparity.metrics import printed
+from fedparity.metrics.measures import heading
 
 START = [sys.executable, "-c", "from fedparity.cli.main import main; main()"]
 ENVIRONMENT = os.environ | {"COLUMNS": "80", "PYTHONUNBUFFERED": "1"}
@@ -89,9 +91,9 @@ def test_run_shows_progress_a_table_an_outcome_and_the_report(tmp_path, spec):
     done = fedparity("run", spec.name, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "12 clients (bernoulli:low=.1,high=.8), 10 rounds, 3 asked a round, 1 seed"
-    assert lines[1].split() == ["method", *(header for header, *_ in RUN_COLUMNS)]
-    assert {"accuracy", "selection_gap", "gini", "gini_limit"} <= {key for _, key, _ in RUN_COLUMNS}
+    assert lines[0] == "12 clients (bernoulli:low=.1,high=.8), 10 rounds, 3 asked per round, 1 seed"
+    assert lines[1].split() == ["method", *" ".join(heading(key, narrow=True) for key in RUN_COLUMNS).split()]
+    assert {"accuracy", "worst_accuracy", "selection_gap", "gini", "gini_limit"} <= set(RUN_COLUMNS)
     assert [line.split()[0] for line in lines[2:4]] == ["uniform", "parity"]
     assert max(map(len, lines)) <= 80
     assert "could not be avoided" in done.stdout.replace("\n", " ")
@@ -107,7 +109,7 @@ def test_run_shows_progress_a_table_an_outcome_and_the_report(tmp_path, spec):
 
     summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
     for line, entry in zip(lines[2:4], summary["methods"], strict=False):
-        assert line.split() == [entry["method"], *(form.format(entry[key]) for _, key, form in RUN_COLUMNS)]
+        assert line.split() == [entry["method"], *" ".join(printed(key, entry[key]) for key in RUN_COLUMNS).split()]
     best = min(summary["methods"], key=lambda entry: entry["gini_avoidable"])["method"]
     assert f"Fairest by share: {best}" in " ".join(lines)
 
@@ -145,7 +147,18 @@ def test_what_is_undefined_is_a_dash(tmp_path, spec):
     assert done.returncode == 0, done.stderr
     assert "accuracy -  gap" in done.stdout
     assert "nan" not in done.stdout
-    assert next(line for line in done.stdout.splitlines() if line.startswith("parity")).split()[1:4] == ["-"] * 3
+    assert next(line for line in done.stdout.splitlines() if line.startswith("method")).split()[1] == "gap"
+
+
+def test_a_run_that_learnt_nothing_says_so(tmp_path, spec):
+    done = fedparity(
+        "run", spec.name, "--out", "out", "--set", "rounds=3", "--set", "population.dropout=1", cwd=tmp_path
+    )
+    assert done.returncode == 3
+    assert "No update of any client was ever used." in done.stdout
+    assert "Fairest" not in done.stdout
+    assert done.stderr.splitlines()[-1] == "Nothing was learnt: no update of any client was used."
+    assert holds_results(tmp_path / "out")
 
 
 def test_a_second_run_into_the_same_folder_needs_overwrite(tmp_path, spec):
@@ -234,7 +247,7 @@ WRONG = {
     "no rounds": ("rounds = 0\n" + ONE, "spec.toml: key 'rounds' is 0: input should be greater than or equal to 1"),
     "cohort": ("cohort = 101\n" + ONE, "spec.toml: cohort=101 but population.clients=100; lower cohort to 100"),
     "method": (ONE.replace("parity", "paritee"), "methods.0: unknown method 'paritee'; did you mean 'parity'?"),
-    "parameter": (ONE + 'scheduler = "parity:quota=0"\n', "methods.0: scheduler: quota=0.0 must be between 1 and"),
+    "parameter": (ONE + 'scheduler = "parity:ratio=0"\n', "methods.0: scheduler: ratio=0.0 must be between 1 and"),
     "twice": (ONE + '[[methods]]\nname = "parity"\n', "methods: 'parity' is listed twice; give each its own name"),
     "key with a line break": ('"a\\nb" = 1\n' + ONE, "spec.toml: unknown key 'a\\nb'; known: cohort"),
     "alpha": (

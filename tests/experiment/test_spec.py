@@ -414,8 +414,8 @@ WRONG = {
         "data: unknown data set 'mnits'; did you mean 'mnist'? known: cifar10, digits, logistic, mnist, quadratic",
     ),
     "component out of range": (
-        SMALL + 'scheduler = "parity:quota=0"\n',
-        "methods.0: scheduler: quota=0.0 must be between 1 and",
+        SMALL + 'scheduler = "parity:ratio=0"\n',
+        "methods.0: scheduler: ratio=0.0 must be between 1 and",
     ),
     "component's choice": (
         SMALL + 'scheduler = "parity:target=bogus"\n',

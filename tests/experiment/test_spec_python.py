@@ -64,7 +64,10 @@ OLD = {
     "version": ({"version": 1}, "version 1 is of fedparity 0.1; write version = 2"),
     "a whole spec": (
         {"version": 1, "task": {"dataset": "logistic", "rate": 0.1}, "workers": 2},
-        'version 1 is of fedparity 0.1; write version = 2, data.set = "logistic" for task.dataset, training.rate = 0.1',
+        (
+            'version 1 is of fedparity 0.1; write version = 2, data.set = "logistic" for task.dataset, '
+            "training.rate = 0.1 for task.rate, execution.workers = 2 for workers"
+        ),
     ),
     "one key": ({"task": {"model": "cnn"}}, "key 'task.model' is no more; write model.name = \"cnn\""),
     "path": ({"task": {"path": "plain"}}, "key 'task.path' is no more; write execution.path = \"sequential\""),

@@ -171,3 +171,17 @@ def test_the_command(fedparity, tmp_path):
     code, out, err = fedparity("export", "nothing")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert contents(tmp_path / "run") == before
+
+
+def test_the_order_of_rows_does_not_undo_pseudonyms(results, tmp_path):
+    export(results, tmp_path / "plain")
+    export(results, tmp_path / "secret", key=KEY)
+    for name, unit in (("clients", ("method", "seed")), ("participation", ("method", "seed", "round"))):
+        texts = {k: (tmp_path / k / f"{name}.csv").read_text().splitlines() for k in ("plain", "secret")}
+        rows = {k: list(csv.DictReader(text)) for k, text in texts.items()}
+        assert len(rows["plain"]) == len(rows["secret"])
+        groups = {}
+        for row in rows["secret"]:
+            groups.setdefault(tuple(row[key] for key in unit), []).append(row["client"])
+        assert all(names == sorted(names) for names in groups.values())
+        assert any(len(names) > 2 for names in groups.values())

@@ -256,7 +256,7 @@ def test_telemetry_is_left_out(results, page):
 
 
 def test_hostile_names_are_only_text(results):
-    names = tuple((HOSTILE * 3)[: results.trace.num_clients])
+    names = tuple(f"{text}{k}" for k, text in enumerate((HOSTILE * 3)[: results.trace.num_clients]))
     people = results.spec.population.model_copy(update={"availability": f"{HOSTILE[0]}{HOSTILE[1]}/{'x' * 4000}.csv"})
     changed = results.spec.model_copy(update={"population": people, "name": HOSTILE[0], "utility": HOSTILE[1]})
     text = render(
@@ -410,6 +410,23 @@ def test_started_and_not_one_round_done(results):
 
 def test_a_complete_run_has_no_notice(page):
     assert "Interrupted" not in page
+
+
+def test_erased_clients_are_spoken_of(results, page):
+    assert "erased" not in page
+    text = render(dataclasses.replace(results, erased=frozenset({1, 4})))
+    assert "2 clients were erased from this run" in text
+    assert "the model keeps what it learnt" in text
+    assert results.summary()["erased"] == 0
+
+
+def test_a_run_in_which_no_update_was_used_has_no_winner():
+    found = execute(spec(dropout=1))
+    said = verdict.verdict(found)
+    assert (said.leaders, said.share) == (
+        [],
+        "No update of any client was ever used: nothing was learnt, and nothing shared.",
+    )
 
 
 def test_no_run_at_all(results):

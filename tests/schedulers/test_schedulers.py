@@ -173,7 +173,7 @@ def test_parity_quota_holds_in_every_window():
         def on_round(self, method, record, ledger, params):
             chosen[record.round, record.selected] = 1
 
-    coordinator = Coordinator(2, scheduler=SCHEDULERS.build("parity:quota=1.5,window=20"))
+    coordinator = Coordinator(2, scheduler=SCHEDULERS.build("with_quota:inner=parity,quota=1.5,window=20"))
     run(coordinator, Intermittent(NoTraining(10), trace), 120, num_clients=10, observers=[Watch()])
     windows = np.array([chosen[i : i + 20].sum(0).max() for i in range(101)])
     assert windows.max() == 6  # 1.5 x the fair share of 2 * 20 / 10
@@ -184,7 +184,10 @@ def test_spare_slots_go_to_those_over_quota_only_when_nobody_else_is_there():
     matrix = np.zeros((40, 6), bool)
     matrix[:, :2] = True
     matrix[::2, 2:] = True
-    counts = {spare: selections(f"parity:quota=1,window=6,spare={spare}", matrix, 2) for spare in ("empty", "fill")}
+    counts = {
+        spare: selections(f"with_quota:inner=parity,quota=1,window=6,spare={spare}", matrix, 2)
+        for spare in ("empty", "fill")
+    }
     assert counts["fill"].sum() == 80
     assert counts["empty"].sum() < 80
     assert np.ptp(counts["fill"][2:]) <= 1
@@ -195,8 +198,8 @@ def test_spare_slots_go_to_those_over_quota_only_when_nobody_else_is_there():
     [
         ("parity:target=fast", "parity:target='fast' must be share or opportunity or utility or a number"),
         ("parity:target=-1", "target=-1.0 must be between 0 and 4"),
-        ("parity:quota=.5", "quota=0.5 must be between 1"),
-        ("parity:window=0", "window=0 must be a whole number of at least 1"),
+        ("with_quota:quota=.5", "quota=0.5 must be between 1"),
+        ("with_quota:window=0", "window=0 must be a whole number of at least 1"),
         ("parity:ratio=nan", "must be a finite number"),
         ("reactive:lam=-1", "lam=-1.0 must be a finite number of at least 0"),
         ("reactive:eps=0", "eps=0.0 must be a finite number above 0"),

@@ -1,5 +1,8 @@
 """Quota, floor and label coverage around any scheduler: what each promises, and that one not needed changes nothing."""
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,8 +57,8 @@ def test_a_wrapper_that_changes_nothing_changes_no_bit(inner, seed):
 
 def test_text_and_objects_are_the_same():
     assert SCHEDULERS.build("with_quota:inner=oort,quota=1.3") == WithQuota(Oort(), quota=1.3)
-    text = "with_floor:inner=parity:target=opportunity;quota=2,floor=.25,window=7"
-    assert SCHEDULERS.build(text) == WithFloor(Parity(target="opportunity", quota=2), floor=0.25, window=7)
+    text = "with_floor:inner=parity:target=opportunity;ratio=2,floor=.25,window=7"
+    assert SCHEDULERS.build(text) == WithFloor(Parity(target="opportunity", ratio=2), floor=0.25, window=7)
     deep = "with_quota:inner=with_floor:inner=parity:target=share;;ratio=3;floor=.5,window=9"
     assert SCHEDULERS.build(deep) == WithQuota(WithFloor(Parity(target="share", ratio=3), floor=0.5), window=9)
     assert WithLabelCoverage("with_quota:inner=oort;quota=2").inner == WithQuota(Oort(), quota=2)
@@ -189,3 +192,24 @@ def test_labels_must_be_known():
     for name in ("with_label_coverage", "fedgs"):
         with pytest.raises(ConfigError, match="not known here; give Coordinator `labels`, or use"):
             SCHEDULERS.build(name).select(None, view, stream(0, "x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "digest"),
+    [
+        ("parity_deployment", "0ac413fc266d57e6"),
+        ("with_quota:inner=parity:target=utility;ratio=2,quota=1.5,window=20,spare=fill", "f0d7e08907004768"),
+    ],
+)
+def test_parity_under_a_quota_chooses_as_it_did_when_the_quota_was_its_own(text, digest):
+    """Rates and medians are those of everybody online, whoever is hidden; the digests are those of that time."""
+    told = []
+    observer = type(
+        "Seen",
+        (),
+        {"on_round": lambda _, _m, r, *__: told.append((r.selected.tolist(), r.probs.tolist(), r.design))},
+    )()
+    trace = AVAILABILITY.build("bernoulli:low=.1,high=.9").draw(30, 120, 0)
+    engine = Intermittent(NoTraining(30, np.random.default_rng(0).random(30) * 3, 0.3), trace)
+    run(Coordinator(3, scheduler=SCHEDULERS.build(text)), engine, 120, num_clients=30, observers=[observer])
+    assert hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16] == digest

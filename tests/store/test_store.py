@@ -24,7 +24,7 @@ from fedparity.core.tree import class_name
 from fedparity.experiment.results import FILES, open_store
 from fedparity.experiment.run import Run
 from fedparity.experiment.runner import Callbacks, execute, state_classes
-from fedparity.store import DamagedError, Store, checkpoints, verify
+from fedparity.store import DamagedError, Store, checkpoints, lock, verify
 from fedparity.store.database import Database
 from stored_runs import contents, expected, outcome, run_into, same, sha256, spec_of, stop_after, unclose
 
@@ -271,6 +271,20 @@ def test_a_refused_or_failed_open_leaves_no_lock_behind(tmp_path):
     handle = os.open(tmp_path / "lock", os.O_RDWR)
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if somebody holds it
     os.close(handle)
+
+
+def test_without_file_locks_a_run_is_refused_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # what `import fcntl` finds on Windows
+    with pytest.raises(OutputError, match="use Linux, macOS or WSL"):
+        Store.open(tmp_path / "run")
+    with pytest.raises(OutputError, match="use Linux, macOS or WSL"), lock.reading(tmp_path / "run"):
+        pass
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_store_is_imported_without_file_locks():
+    code = "import sys; sys.modules['fcntl'] = None; import fedparity.store, fedparity.cli.main"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_folder_that_cannot_be_made_is_one_typed_error(tmp_path):

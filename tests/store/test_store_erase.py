@@ -228,7 +228,11 @@ def test_no_run_and_a_damaged_run_are_refused(folder, tmp_path):
 @pytest.mark.parametrize(
     ("key", "text"),
     [("estimator", name) for name in ESTIMATORS]
-    + [("estimator", "window:window=4"), ("scheduler", "parity:quota=1.5,window=4"), ("scheduler", "reactive")]
+    + [
+        ("estimator", "window:window=4"),
+        ("scheduler", "with_quota:inner=parity,quota=1.5,window=4"),
+        ("scheduler", "reactive"),
+    ]
     + [("scheduler", f"reactive:alpha={'/'.join(['1'] * CLIENTS)}")]
     + [("scheduler", name) for name in SCHEDULERS if name not in {"fixed", "reactive", "fedgs", "with_label_coverage"}]
     + [("scheduler", "fedgs:alpha=0"), ("scheduler", "with_quota:inner=oort,window=4")]

@@ -20,7 +20,8 @@ SAME = ("journal.jsonl", "clients.csv", "summary.json", "spec.toml", "spec.resol
 """Files that say nothing about time."""
 DRIVER = """
 import os, signal, sys, time
-from fedparity import cli, report
+from fedparity import report
+from fedparity.cli import main as cli
 from fedparity.experiment import runner
 from fedparity.store import checkpoints
 

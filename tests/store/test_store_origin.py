@@ -200,6 +200,7 @@ def test_heads_that_are_gone_or_changed_are_found_and_written_anew(tmp_path):
         verdict = verify(tmp_path / "run", state_classes)
         assert any(HEADS in problem for problem in verdict.problems), data
         again = run_into(tmp_path / "run", spec, resume=True)
+        assert any(HEADS in notice for notice in run_into.notices), data
         assert [run.head for run in again.runs] == [run.head for run in whole.runs]
         (tmp_path / "run" / HEADS).write_bytes(intact)
         assert verify(tmp_path / "run", state_classes).ok
@@ -234,7 +235,7 @@ def test_an_old_run_is_refused_with_the_command_that_reads_it(tmp_path):
     db.close()
     for way in (Store.open, Store.read):
         with pytest.raises(
-            InputError, match=r"run format 1 .* pip install 'fedparity<0.2', then fedparity export"
+            InputError, match=r"run format 1 .* \(a checkout from before 0\.2\.0\): fedparity export"
         ) as caught:
             way(tmp_path)
         assert str(tmp_path) in str(caught.value)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -239,9 +240,15 @@ def test_verify_reads_a_run_that_is_being_written(tmp_path):
 def test_the_command_s_json_and_exit_codes(fedparity, copy):
     code, out, err = fedparity("verify", copy, "--json")
     assert (code, err) == (0, "")
-    assert json.loads(out) == {"run": str(copy), "ok": True, "rounds": 15, "closed": True, "problems": []}
+    told = json.loads(out)
+    digest = told.pop("digest")
+    assert re.fullmatch("[0-9a-f]{64}", digest)
+    assert told == {"run": str(copy), "ok": True, "rounds": 15, "closed": True, "running": False, "problems": []}
     code, out, _ = fedparity("verify", copy)
-    assert (code, out) == (0, f"{copy}: intact, 15 rounds checked\n")
+    assert (code, out) == (0, f"{copy}: intact, 15 rounds checked\nDigest: {digest}\n")
+    assert fedparity("verify", copy, "--digest", digest.upper())[0] == 0
+    code, out, _ = fedparity("verify", copy, "--digest", "0" * 64)
+    assert (code, out.splitlines()[1]) == (1, f"{copy}: another run, 15 rounds checked")
 
     (copy / "clients.csv").write_text("changed")
     code, out, err = fedparity("verify", copy, "--json")
@@ -250,7 +257,7 @@ def test_the_command_s_json_and_exit_codes(fedparity, copy):
     assert found["problems"] == ["clients.csv: differs from what was written, or is not in the manifest"]
     code, out, _ = fedparity("verify", copy)
     assert code == 1
-    assert out.splitlines()[-1].endswith("damaged, 15 rounds checked")
+    assert any(line.endswith("damaged, 15 rounds checked") for line in out.splitlines())
 
     unclose(copy)
     code, out, _ = fedparity("verify", copy)

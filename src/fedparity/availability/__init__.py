@@ -34,7 +34,7 @@ AVAILABILITY: Registry[Availability] = Registry(
         "adversarial": Adversarial,
     },
     group="availability",
-    needs=("draw",),
+    needs=Availability,
 )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fedparity.availability import AVAILABILITY
 from fedparity.core.errors import ConfigError, FedparityError, unknown
 from fedparity.core.imports import without_imports
-from fedparity.core.registry import Registry, component_class
+from fedparity.core.registry import OURS, Registry, component_class
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS
 from fedparity.estimators import ESTIMATORS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fedparity.experiment.spec_parts import Population
 
 Entry: TypeAlias = dict[str, Any]
-"""`name, summary, parameters, reference`."""
+"""`name, summary, parameters, reference, origin`."""
 
 COMPONENTS: dict[str, Registry[Any]] = {
     "schedulers": SCHEDULERS,
@@ -172,10 +172,10 @@ def trace_kind(path: str) -> str | None:
 
 
 def _entry(name: str, summary: str) -> Entry:
-    return {"name": name, "summary": summary, "parameters": {}, "reference": None}
+    return {"name": name, "summary": summary, "parameters": {}, "reference": None, "origin": OURS}
 
 
 def _method(name: str, method: Method) -> Entry:
     parts = [f.name for f in dataclasses.fields(method) if f.name not in ("summary", "reference")]
     parameters = {part: getattr(method, part) for part in parts}
-    return {"name": name, "summary": method.summary, "parameters": parameters, "reference": method.reference}
+    return _entry(name, method.summary) | {"parameters": parameters, "reference": method.reference}

@@ -128,9 +128,9 @@ def _show(summary: dict[str, Any]) -> None:
     about = f"{summary['name']} dealt by {summary['partition']} to {summary['clients']} clients, seed {summary['seed']}"
     say(about)
     for key, words in (
-        ("samples_per_client", "training images a client"),
-        ("labels_per_client", "labels a client"),
-        ("test_samples_per_client", "test images a client"),
+        ("samples_per_client", "training images per client"),
+        ("labels_per_client", "labels per client"),
+        ("test_samples_per_client", "test images per client"),
     ):
         low, mid, high = (f"{summary[key][k]:g}" for k in ("min", "median", "max"))
         say(f"  {words}: {low} to {high}, median {mid}")

@@ -13,6 +13,7 @@ def report_command(run: RunFolder, *, as_json: AsJson = False) -> None:
     fedparity report runs/demo
     """
     from fedparity import report
+    from fedparity.core.imports import without_imports
     from fedparity.experiment.results import REPORT
     from fedparity.experiment.run import Run
     from fedparity.experiment.spec_file import parse
@@ -27,7 +28,8 @@ def report_command(run: RunFolder, *, as_json: AsJson = False) -> None:
         found, text = Run.stored(store), None
         if (run / "spec.toml").exists():  # the spec as its author wrote it: the store keeps it filled in
             text = store.disk.read("spec.toml").decode()
-            found = replace(found, spec=parse(text, str(run / "spec.toml")))
+            with without_imports():
+                found = replace(found, spec=parse(text, str(run / "spec.toml")))
         report.write_report(found, run / REPORT, text)
     if as_json:
         print_json({"run": str(run), "report": str(run / REPORT)})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 import typer
 
 from fedparity.cli.console import (
+    ENDED_EARLY,
     INTERRUPTED,
     AsJson,
     Bar,
@@ -100,6 +101,9 @@ def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: boo
     else:
         show_run(results)
         say(f"Report: {page}")
+    if results.complete and not any(one.ledger.completed.any() for one in results.runs):
+        say("Nothing was learnt: no update of any client was used.", stderr=True)
+        raise typer.Exit(ENDED_EARLY)
     if not results.complete:
         note = f"Stopped early. Go on with: fedparity run {out / 'spec.toml'} --out {out} --resume"
         say(note, stderr=True)

@@ -80,7 +80,8 @@ def show_run(run: Run) -> None:
     say(f"{where}, {run.rounds} rounds, {s.asked} asked per round, {seeds}")
     show_measures(run.table, RUN_COLUMNS, first="method", decides=DECIDES["share"])
     used = any(one.ledger.completed.any() for one in run.runs)
-    say(verdict_of(run.table, "share") if used else "No update of any client was ever used.", wrap=True)
+    said = f"{verdict_of(run.table, 'share')} {run.table.caution()}".rstrip()
+    say(said if used else "No update of any client was ever used.", wrap=True)
 
 
 def show_schedules(results: list[Schedule], availability: str, by: Target) -> None:

@@ -277,7 +277,7 @@ def _show_stats(s: TraceStats) -> None:
         ("below half", of(s.below_half)),
         ("never", of(s.never)),
         ("mean availability", f"{s.mean:.3f}"),
-        ("sessions a device, a day", f"{s.sessions_per_device:.1f}, {s.sessions_per_day:.2f}"),
+        ("sessions per device, per day", f"{s.sessions_per_device:.1f}, {s.sessions_per_day:.2f}"),
         ("median session", _or_dash(s.median_session_s, lambda v: f"{v:.0f} s")),
         ("mean session", _or_dash(s.mean_session_s, lambda v: f"{v:.0f} s")),
         ("correlation of two devices", _or_dash(s.pair_correlation, lambda v: f"{v:+.3f}")),

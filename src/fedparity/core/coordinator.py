@@ -3,15 +3,13 @@
     plan(state, available)        -> RoundPlan, State      estimator -> scheduler
     absorb(state, plan, reports)  -> RoundRecord, State    gate -> memory -> weighting -> step -> utility -> surrogate
 
-A state is handed over: whoever passes one in goes on with the one returned (`State.copy()` keeps one). Reports may come
-in any order, twice, or not at all; sums run in client order, so the result is the same to the bit.
+`plan` and `absorb` consume the state you pass; continue with the one they return (`State.copy()` keeps one). Reports
+may come in any order, twice, or not at all; sums run in client order, so the result is the same to the bit.
 """
 
 from __future__ import annotations
 
-import copy
 import hashlib
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -19,12 +17,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core import checks, tree
+from fedparity.core import checks
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
 from fedparity.core.ledger import Ledger, read_only
-from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import (
     Component,
     Estimator,
@@ -44,7 +41,8 @@ from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
 from fedparity.core.rows import combine
 from fedparity.core.selection import ids_of, select, weigh
-from fedparity.core.spill import GIGABYTE, SpillFile
+from fedparity.core.spill import SpillFile
+from fedparity.core.state import State
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     NO_FLOATS,
@@ -91,60 +89,22 @@ Text: TypeAlias = Any
 """A component's text. `Any` to type checkers: after `__post_init__` every field is an object."""
 
 
-@dataclass(slots=True)
-class State:
-    """All memory of a run between two rounds: a checkpoint is a saved State.
-
-    A component whose memory is a bare array has one entry per client in it.
-    """
-
-    round: int
-    params: Vector
-    ledger: Ledger
-    estimator: Any = field(metadata=PER_CLIENT)
-    scheduler: Any = field(metadata=PER_CLIENT)
-    weighting: Any = field(metadata=PER_CLIENT)
-    utility: Any = field(metadata=PER_CLIENT)
-    surrogate: Any = field(metadata=PER_CLIENT)
-    memory: Any = field(metadata=PER_CLIENT)
-    kept: dict[int, Vector] = field(metadata=PER_CLIENT)
-    """What each client keeps from round to round, as the local rule says."""
-    server: Any = None
-
-    def copy(self) -> State:
-        """An independent snapshot."""
-        return copy.deepcopy(self)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a safetensors file, which `State.load` reads back to the bit."""
-        tree.save(path, self)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], coordinator: Coordinator) -> State:
-        """The state in a file, for the method that it belongs to; nothing in the file can name code to import."""
-
-        def fresh(arrays: tree.Arrays) -> State:
-            return coordinator.init(len(arrays["/ledger/online"]), np.zeros_like(arrays["/params"]))
-
-        state: State = tree.load(path, fresh)
-        return state
-
-    def __repr__(self) -> str:
-        return f"State(round {self.round}, {self.ledger.num_clients} clients, a model of {len(self.params)} numbers)"
-
-
 @dataclass(frozen=True, slots=True)
 class Coordinator:
     """A method: independent choices that make up a round, each an object or the text of one (`parity:target=.5`)."""
 
     cohort: int
-    """How many clients to ask a round (m)."""
+    """How many clients to ask per round (m)."""
     seed: int = 0
+    """Start of all random numbers; the same seed gives the same bits."""
     scheduler: Scheduler[Any] | Text = field(default_factory=Parity)
+    """Who is asked."""
     estimator: Estimator[Any] | Text | None = None
     """How availability is estimated; None: a forecast for a scheduler that looks ahead, else the running mean."""
     weighting: Weighting[Any] | Text = field(default_factory=Mean)
+    """How much each update counts in the step."""
     utility: Utility[Any] | Text = field(default_factory=LossDrop)
+    """What a participation was worth to a client."""
     surrogate: Surrogate[Any] | Text = field(default_factory=NoSurrogate)
     """What is credited to the absent."""
     memory: Memory[Any] | Text = field(default_factory=NoMemory)
@@ -157,17 +117,14 @@ class Coordinator:
     """What clients' learning rates are multiplied by, round by round."""
     gate: Gate = field(default_factory=Gate)
     """What a report must satisfy to be used."""
-    run: str = ""
-    """Which run this is: nonces of another run are refused."""
     over_select: float = 0.0
     """Ask this share more than `cohort`, for the dropouts; every report that comes is used."""
     min_reports: int = 1
     """With fewer usable reports the round is abandoned: the model stays and nobody is credited."""
-    client_ram: int = GIGABYTE
-    """Bytes of what clients keep that are held in memory; the rest lies in temporary files."""
     labels: NDArray[np.int64] | None = None
     """Clients x labels: samples of each label that every client has said it holds, for rules that cover labels."""
-    spill: SpillFile = field(default_factory=SpillFile, init=False, repr=False, compare=False)
+    spill: SpillFile = field(default_factory=SpillFile, repr=False, compare=False)
+    """Where what clients keep lies beyond a gigabyte, or the `ram` that it is given."""
 
     def __post_init__(self) -> None:
         for name, table in COMPONENTS.items():
@@ -177,7 +134,6 @@ class Coordinator:
             object.__setattr__(self, "labels", np.asarray(self.labels))
         checks.at_least("cohort", self.cohort, 1)
         checks.at_least("seed", self.seed, 0)
-        checks.at_least("client_ram", self.client_ram, 0)
         check_fit({"weighting": self.weighting, "memory": self.memory, "local": self.local})
         checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
@@ -285,7 +241,7 @@ class Coordinator:
             available=available,
             cohort=cohort,
             params=state.params,
-            run=self.run,
+            run=self.gate.run,
             local=self.local,
             kept={client: state.kept[client] for client in asked if client in state.kept},
             rate=self.local_rate.scale(state.round),
@@ -361,7 +317,7 @@ class Coordinator:
             if kept is not None:
                 state.kept[report.client] = kept
         if state.kept:
-            self.spill.settle(state.kept, self.client_ram)
+            self.spill.settle(state.kept, self.spill.ram)
         return rows, weights
 
     def _credit(
@@ -394,8 +350,8 @@ def _sort_out(
 ) -> tuple[list[ClientReport], tuple[tuple[int, str], ...]]:
     """Usable reports in client order, and why each other asked client has none.
 
-    A report that comes twice counts once and an update outdoes a failure signal; of two updates that differ neither is
-    used, since which of them came first would depend on the network.
+    A report that comes twice counts once. If a client sends an update and a failure, the update counts. If it sends two
+    different updates, both are dropped, since which of them came first would depend on the network.
     """
     reasons: dict[int, set[str]] = {int(client): set() for client in plan.cohort.clients}
     usable: dict[int, ClientReport] = {}

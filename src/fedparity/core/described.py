@@ -16,7 +16,8 @@ def parameter_help(cls: type) -> dict[str, str]:
     # Base classes first: a field that a class declares again may say something else there.
     for base in filter(dataclasses.is_dataclass, reversed(cls.__mro__)):
         written |= _lines(base.__module__).get(base.__name__, {})
-    names = [f.name for f in dataclasses.fields(cls) if f.metadata.get("settable", True)]
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    names = [f.name for f in fields if f.metadata.get("settable", True)]
     return {name: written[name] for name in names if name in written}
 
 

@@ -61,6 +61,8 @@ class Gate:
     """Largest Euclidean length of an update; longer ones are refused."""
     max_samples: int = MAX_SAMPLES
     """Most samples that a report may claim; larger claims are refused."""
+    run: str = ""
+    """Which run this is: nonces of another run are refused."""
 
     def __post_init__(self) -> None:
         checks.positive("max_norm", self.max_norm)

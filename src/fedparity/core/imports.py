@@ -15,10 +15,11 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedparity.core.errors import ConfigError
@@ -36,14 +37,22 @@ class NotImported:
     """A component of others whose code was not imported: it can be named, and refuses to be used."""
 
     text: str
+    keeps: ClassVar[bool] = False
     forecasts: ClassVar[bool] = False
+    hindsight: ClassVar[bool] = False
+    report_fields: ClassVar[tuple[str, ...]] = ()
     requires: ClassVar[tuple[str, ...]] = ()
+    goes_with: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
-    def init(self, *_: object) -> Any:
-        """Refused, like all that a component is first asked for."""
+    def init(self, *_: object) -> NotImported:
+        """Itself: what it keeps is not known, and comes out of a stored state as plain values."""
+        return self
+
+    def draw(self, *_: object) -> Any:
+        """Refused, like everything else that it would do."""
         raise _not_here(self.text)
 
-    build = draw = extractor = scale = split = init
+    build = extractor = scale = split = select = draw
 
 
 @contextmanager

@@ -11,12 +11,10 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedparity.core.errors import InputError
 from fedparity.core.ledger import Ledger
 from fedparity.core.types import RoundRecord, SurrogateCredit, Vector
 
@@ -122,18 +120,3 @@ class Journal:
     def records(self, method: str = "") -> Iterator[RoundRecord]:
         """The rounds of `method`, oldest first."""
         return (from_json(line) for line in self._lines.get(method, []))
-
-
-def read(path: str | Path) -> list[RoundRecord]:
-    """The records of a journal file."""
-    records = []
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as a journal ({error})") from error
-    for number, line in enumerate(lines, start=1):
-        try:
-            records.append(from_json(line))
-        except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
-            raise InputError(f"{path}:{number}: not a journal line ({error}); see docs/formats.md") from error
-    return records

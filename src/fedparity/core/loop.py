@@ -12,11 +12,12 @@ from functools import partial
 import numpy as np
 
 from fedparity.core import checks
-from fedparity.core.coordinator import Coordinator, State
+from fedparity.core.coordinator import Coordinator
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Engine, Observer
 from fedparity.core.reprs import one_line
 from fedparity.core.rng import stream
+from fedparity.core.state import State
 from fedparity.core.types import FloatArray, Ids, RoundRecord, Vector
 
 

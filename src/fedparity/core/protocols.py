@@ -2,7 +2,7 @@
 
 A component inherits from its protocol, which has a default for everything that most components do not need.
 Hyper-parameters live in frozen dataclasses; memory is a returned state. A state is a tree of arrays, numbers, strings,
-tuples and dataclasses, handed from call to call: whoever passes one in gives it up and goes on with the one returned.
+tuples and dataclasses, consumed by the call it is passed to; continue with the one returned.
 """
 
 from __future__ import annotations

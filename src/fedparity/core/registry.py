@@ -41,9 +41,9 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
         entries: Mapping[str, Callable[..., T]],
         *,
         group: str | None = None,
-        needs: tuple[str, ...] = (),
+        needs: type | tuple[str, ...] = (),
     ) -> None:
-        """`kind` is the singular noun used in messages, `group` the plural; every component has the methods `needs`."""
+        """`kind` is the singular noun used in messages, `group` the plural; components have what `needs` has."""
         self.kind = kind
         self.group = f"{kind}s" if group is None else group
         self._needs = needs
@@ -191,10 +191,20 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
             raise ConfigError(f"{self.kind} {made.__name__} is a class; give one of its objects: {made.__name__}()")
         if isinstance(made, imports.NotImported):
             return made
-        lacks = [need for need in self._needs if not callable(getattr(made, need, None))]
-        if lacks:
-            raise ConfigError(f"{one_line(made)} is no {self.kind}: it has no method {lacks[0]!r}")
+        lacks = next((name for name in _members(self._needs) if not hasattr(made, name)), None)
+        if lacks is not None:
+            fix = f"; inherit from {self._needs.__name__}, which has defaults" if isinstance(self._needs, type) else ""
+            raise ConfigError(f"{one_line(made)} is no {self.kind}: it has no {lacks!r}{fix}")
         return made
+
+
+def _members(needs: type | tuple[str, ...]) -> Iterable[str]:
+    """What a component of a protocol has; what it must say itself comes first."""
+    if isinstance(needs, tuple):
+        return needs
+    classes = [c for c in needs.__mro__ if c.__module__.startswith(OURS)]
+    found = {name: value for c in reversed(classes) for name, value in vars(c).items() if not name.startswith("_")}
+    return sorted(found, key=lambda name: isinstance(found[name], property))
 
 
 def component_class(maker: Callable[..., Any]) -> type:

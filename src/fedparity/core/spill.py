@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from fedparity.core import checks
 from fedparity.core.errors import OutputError
 from fedparity.core.rows import mapping_of
 from fedparity.core.types import Vector
@@ -40,16 +41,19 @@ def as_float32(vector: Vector) -> Vector:
 class SpillFile:
     """Files for the vectors that do not fit into memory. It holds no state of a run: an empty one will do as well."""
 
-    __slots__ = ("_free", "_places")
+    __slots__ = ("_free", "_places", "ram")
 
-    def __init__(self) -> None:
+    def __init__(self, ram: int = GIGABYTE) -> None:
+        checks.at_least("ram", ram, 0)
+        self.ram = ram
+        """Bytes that an owner without a limit of its own holds in memory."""
         self._free: dict[int, list[Place]] = {}
         """Unused places by their size in bytes."""
         self._places: dict[int, int] = {}
 
-    def __reduce__(self) -> tuple[type[SpillFile], tuple[()]]:
+    def __reduce__(self) -> tuple[type[SpillFile], tuple[int]]:
         """A copy starts empty: files are not shared between owners."""
-        return SpillFile, ()
+        return SpillFile, (self.ram,)
 
     def replace(self, kept: dict[int, Vector], new: Iterable[tuple[int, Vector]], ram: int) -> None:
         """Keep a float32 copy of each new vector in place of its client's last one, one after the other."""

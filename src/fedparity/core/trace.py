@@ -196,7 +196,7 @@ def _flags(given: object, what: str) -> BoolArray:
     flags = _array(given, what)
     odd = flags[(flags != 0) & (flags != 1)]
     if odd.size:
-        raise ConfigError(f"{what} is made of 0 and 1, or False and True, not {odd[0].item()!r}")
+        raise ConfigError(f"{what} is made of 0 and 1, or False and True, not {odd.tolist()[0]!r}")
     return flags.astype(np.bool_)
 
 

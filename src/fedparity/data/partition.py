@@ -88,7 +88,7 @@ class Partition:
 
     @property
     def sizes(self) -> Ids:
-        """Training images a client."""
+        """Training images per client."""
         return np.diff(self.offsets)
 
     @property
@@ -195,5 +195,5 @@ def label_groups(partition: Partition, groups: Sequence[Sequence[int]]) -> Ids:
 def group_rates(partition: Partition, groups: Sequence[Sequence[int]], rates: Sequence[float]) -> tuple[float, ...]:
     """Each client's availability from its group's: `rates` of the availability model `bernoulli`."""
     if len(rates) != len(groups):
-        raise ConfigError(f"rates has {len(rates)} values for {len(groups)} groups; give one a group")
+        raise ConfigError(f"rates has {len(rates)} values for {len(groups)} groups; give one per group")
     return tuple(float(rates[g]) for g in label_groups(partition, groups).tolist())

@@ -310,5 +310,5 @@ PARTITIONS: Registry[Scheme] = Registry(
         "groups": Groups,
         "iid": Iid,
     },
-    needs=("split",),
+    needs=Scheme,
 )

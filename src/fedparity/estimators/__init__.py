@@ -21,7 +21,7 @@ ESTIMATORS: Registry[Estimator[Any]] = Registry(
         "beta": BetaPosterior,
         "forecast": Forecast,
     },
-    needs=("init", "observe", "estimate", "remaining"),
+    needs=Estimator,
 )
 
 

@@ -162,10 +162,7 @@ class Comparison:
         told = "; ".join(text for text in said if text)
         aside = " (oracles aside)" if table.hindsight and told else ""
         text = f"{told}{aside}." if told else "Nothing to compare by is defined."
-        if not table.by_chance:
-            return text
-        rivals, needed = len(table.contenders), table.seeds_needed
-        return f"{text} Differences may be chance: to tell {rivals} methods apart takes {needed} seeds or more."
+        return f"{text} {table.caution()}".rstrip()
 
     def note(self) -> str:
         """What stands under the differences: which interval and test, over how many pairs, corrected for how many."""
@@ -233,7 +230,7 @@ def _joined(contenders: Sequence[Contender]) -> Table:
     """The columns that are compared, of all runs together."""
     first = contenders[0].part.run.table
     values = {key: {c.name: c.part.run.table.values[key][c.method.name] for c in contenders} for key in COMPARED}
-    hindsight = frozenset(c.name for c in contenders if c.method.hindsight)
+    hindsight = frozenset(c.name for c in contenders if c.method.name in c.part.run.hindsight)
     return Table(tuple(c.name for c in contenders), first.seeds, values, hindsight)
 
 
@@ -268,7 +265,7 @@ FREE: dict[str, Any] = {"name": True, "methods": True, "execution": {"workers": 
 
 def _check_paired(first: ComparedRun, other: ComparedRun) -> None:
     """Refuse runs of which a difference would mix methods with anything else."""
-    a, b = (_flat(part.run.spec.resolved().model_dump(exclude=FREE)) for part in (first, other))
+    a, b = (_flat(part.run.resolved.model_dump(exclude=FREE)) for part in (first, other))
     pair = f"{first.where} and {other.where} cannot be paired"
     for key in a | b:
         if a.get(key) != b.get(key):
@@ -307,7 +304,7 @@ def _contenders(parts: Sequence[ComparedRun]) -> list[Contender]:
     folders = [Path(part.where).resolve() for part in parts]
     shared = next((p for p in folders[0].parents if all(f.is_relative_to(p) for f in folders)), folders[0])
     tails = {part.where: folder.relative_to(shared).as_posix() for part, folder in zip(parts, folders, strict=True)}
-    resolved = [(part, m) for part in parts for m in part.run.spec.resolved().methods]
+    resolved = [(part, m) for part in parts for m in part.run.resolved.methods]
     names = [m.name for _, m in resolved]
     for label in (
         lambda part: part.run.spec.name,

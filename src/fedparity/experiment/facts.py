@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.core.coordinator import State
 from fedparity.core.protocols import Task
+from fedparity.core.state import State
 from fedparity.core.tree import flatten
 from fedparity.core.types import FloatArray
 from fedparity.store import Facts

@@ -65,8 +65,9 @@ class MetricsLog:
         if self._engine is not None:
             accuracy = self._engine.evaluate(params, np.arange(clients), "accuracy").accuracy
             found = {"accuracy": accuracy, "test_accuracy": float(accuracy.mean())}
-        if self._score is not None:
-            found["test_accuracy"] = self._score(params)
+        shared = None if self._score is None else self._score(params)
+        if shared is not None:
+            found["test_accuracy"] = shared
         return found
 
     def last(self) -> dict[str, float]:

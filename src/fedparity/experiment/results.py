@@ -102,7 +102,7 @@ def write_files(run: Run, folder: str | Path, spec_text: str | None = None) -> N
     for name in DERIVED:
         remove(target / name)
     write_text(target / "spec.toml", to_toml(run.spec) if spec_text is None else spec_text)
-    write_text(target / "spec.resolved.toml", to_toml(run.spec.resolved()))
+    write_text(target / "spec.resolved.toml", to_toml(run.resolved))
     rows = [(*row, one.seed) for one in run.runs for row in one.log]
     write_text(target / "metrics_log.csv", csv_text([*COLUMNS, "seed"], rows))
     write_text(target / "clients.csv", csv_text(CLIENT_COLUMNS, client_rows(run)))

@@ -20,6 +20,7 @@ from fedparity.core.journal import GENESIS, from_json
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, RoundRecord
+from fedparity.estimators import ORACLE
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec_file import parse
@@ -73,6 +74,8 @@ class Run:
     versions: Mapping[str, str] = field(default_factory=dict)
     erased: frozenset[int] = frozenset()
     """Clients that were erased: they have no row."""
+    stored_spec: Spec | None = None
+    """The spec as the store keeps it, with nothing left to defaults."""
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
@@ -95,7 +98,17 @@ class Run:
             runs += there if complete or not runs else []
             if not complete:
                 break
-        return cls(spec, store.trace(), runs, complete, store.versions(), store.erased())
+        return cls(spec, store.trace(), runs, complete, store.versions(), store.erased(), spec)
+
+    @cached_property
+    def resolved(self) -> Spec:
+        """The spec with nothing left to defaults; of a stored run as it was kept, so that no component is built."""
+        return self.spec.resolved() if self.stored_spec is None else self.stored_spec
+
+    @property
+    def hindsight(self) -> list[str]:
+        """Methods that know what no server can: yardsticks, which win no comparison."""
+        return [m.name for m in self.resolved.methods if m.estimator == ORACLE or str(m.scheduler).startswith("fixed")]
 
     def __repr__(self) -> str:
         part = "" if self.complete else ", stopped early"
@@ -132,7 +145,7 @@ class Run:
     def table(self) -> Table:
         """Methods by measures, one number per seed; computed once."""
         outcomes = {name: {run.seed: self.outcome(run) for run in self.of(name)} for name in self.methods}
-        return Table.of(outcomes, hindsight=[m.name for m in self.spec.methods if m.hindsight])
+        return Table.of(outcomes, hindsight=self.hindsight)
 
     def outcome(self, run: MethodRun) -> Outcome:
         """One method with one seed, as measures see it; its limit is that of its own number of filled slots."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.core.coordinator import Coordinator, State
+from fedparity.core.coordinator import Coordinator
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.imports import without_imports
 from fedparity.core.journal import Journal
@@ -18,6 +18,7 @@ from fedparity.core.ledger import Ledger
 from fedparity.core.loop import Stopped, run_side_by_side
 from fedparity.core.protocols import Estimator, Observer, Task
 from fedparity.core.rng import stream
+from fedparity.core.state import State
 from fedparity.core.trace import Trace
 from fedparity.core.tree import classes_in
 from fedparity.core.types import Evals, RoundRecord, Vector

@@ -42,7 +42,9 @@ class Gains:
     """What a participation is worth in a simulation without training: mu_k log-uniform between 1 and `spread`."""
 
     spread: float = 1.0
+    """Ratio of the largest to the smallest expected utility gain per participation; 1: all alike."""
     noise: float = 0.3
+    """Standard deviation of a gain around its client's mean, relative to it; higher makes gains harder to learn."""
 
     def __post_init__(self) -> None:
         checks.between("spread", self.spread, 1, 1e6)
@@ -58,15 +60,23 @@ class Setting:
     """Everything but the scheduler: two results with one setting are comparable draw by draw."""
 
     availability: Availability | Trace | Text
+    """Who is there: a model that draws one trace per draw, or one trace for all draws."""
     clients: int
+    """How many clients there are (N)."""
     rounds: int
+    """How many rounds a draw has (T)."""
     cohort: int
+    """How many clients to ask per round (m)."""
     seed: int = 0
+    """Start of the random numbers: draw d uses seed + d."""
     draws: int = 1
+    """Repetitions with other random numbers; more give steadier means."""
     dropout: float = 0.0
     """Chance of an online client to leave before a round's end."""
     over_select: float = 0.0
+    """Share of clients asked in addition, to make up for dropouts."""
     gains: Gains = field(default_factory=Gains)
+    """What a participation is worth to each client, since nothing is trained."""
     estimator: Estimator[Any] | Literal["oracle"] | None = None
     """None: what each scheduler asks for; `oracle` knows each draw's trace."""
 

@@ -147,7 +147,7 @@ class Spec(Part):
     seed: int = Field(default=0, ge=0, le=2**62, description="root of all random numbers")
     seeds: int = Field(default=1, ge=1, le=1000, description="repetitions; number i uses seed + i on the same trace")
     rounds: int = Field(default=100, ge=1, le=1_000_000, description="rounds (T)")
-    cohort: int = Field(default=5, ge=1, description="clients asked a round (m)")
+    cohort: int = Field(default=5, ge=1, description="clients asked per round (m)")
     over_select: float = Field(default=0.0, ge=0, le=10, description="share asked beyond the cohort")
     min_reports: int = Field(default=1, ge=0, description="fewer usable reports: the round is abandoned")
     utility: Component = Field(

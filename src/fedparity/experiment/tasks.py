@@ -47,7 +47,7 @@ TASK = (
 )
 """What a run asks of a task."""
 Features: TypeAlias = Callable[[NDArray[Any], Ids], NDArray[np.float32]]
-"""Some rows of images as features, a row each."""
+"""Some rows of images as features, one row per image."""
 
 
 @runtime_checkable

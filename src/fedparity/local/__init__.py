@@ -25,6 +25,8 @@ LOCALS: Registry[Local] = Registry(
         "difference": Difference,
         "php_fl": PhpFl,
     },
+    group="local",
+    needs=Local,
 )
 
 __all__ = ["LOCALS", "Difference", "Ditto", "Mixed", "PhpFl", "Plain", "Prox", "Received"]

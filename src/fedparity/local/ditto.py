@@ -21,6 +21,7 @@ class Ditto(Local):
     """A personal model beside the shared one, pulled towards it with strength lam."""
 
     lam: float = 1.0
+    """Strength of the personal model's pull towards the shared one; 0 trains it alone, higher keeps it closer."""
     reference: ClassVar[str] = "Li et al., Ditto: Fair and Robust Federated Learning, ICML 2021"
 
     def __post_init__(self) -> None:

@@ -29,10 +29,15 @@ class PhpFl(Local):
     """A local and an auxiliary model, aligned both ways and ensembled (an approximation of PHP-FL)."""
 
     lam: float = 1.0
+    """Weight of distillation between the local and the auxiliary model; higher makes them more alike."""
     temperature: float = 2.0
+    """Softness T of the distilled predictions; higher looks more at classes that are unlikely."""
     smooth: float = 0.9
+    """Weight of past rounds in a weight's importance; closer to 1 forgets more slowly."""
     base: float = 0.1
+    """Share of local weights replaced at a client's first participation; higher takes over more."""
     grow: float = 0.02
+    """Growth of that share per participation; higher takes over more from clients seen often."""
     reference: ClassVar[str] = "Wu et al., A Fair Federated Learning Method for ... Participation, NeurIPS 2025"
 
     def __post_init__(self) -> None:

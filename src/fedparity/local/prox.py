@@ -15,6 +15,7 @@ class Prox(Local):
     """A pull of strength mu towards the model received (FedProx)."""
 
     mu: float = 0.01
+    """Strength of the pull towards the model received; 0 is plain training, higher stays closer."""
     reference: ClassVar[str] = "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020"
 
     def __post_init__(self) -> None:

@@ -21,6 +21,8 @@ MEMORIES: Registry[Memory[Any]] = Registry(
         "running_sum": RunningSum,
         "echo": Echo,
     },
+    group="memories",
+    needs=Memory,
 )
 
 __all__ = ["MEMORIES", "Decayed", "Echo", "LastUpdates", "NoMemory", "Prototype", "RunningSum"]

@@ -43,8 +43,11 @@ class Decayed(Memory[Decaying]):
     """Last updates of those that are missing, for weights that decay with age (Lemma 3, Theorem 3)."""
 
     eta0: float = 1.0
+    """Weight of what stands in for a client just gone; higher lets the absent count more."""
     lam: float = 0.5
+    """Decay of that weight per round of absence; higher forgets faster."""
     max_age: int | None = 20
+    """Oldest update used, in rounds; higher lets the absent take part for longer; none: any age."""
     epsilon: float | None = None
     """Bound on the distance between a stale and the true update; none: measured on those that come back."""
     ram: int = GIGABYTE

@@ -37,7 +37,9 @@ class LastUpdates(Memory[Kept]):
     own: Literal["keep", "replace"] = "keep"
     """Whether a client that is here also has a row for its last update."""
     max_age: int | None = None
+    """Rounds after which an update is forgotten; lower keeps only recent ones; none: never."""
     wait: bool = False
+    """Whether no step is taken before every client was seen once (MIFA's `fdu`)."""
     ram: int = GIGABYTE
     """Bytes of updates held in memory; the rest lies in temporary files."""
     spill: SpillFile = field(

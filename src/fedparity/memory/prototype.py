@@ -48,6 +48,7 @@ class Prototype(Memory[Kept]):
     rate: float = 0.1
     """Length of the step, as a learning rate."""
     max_age: int | None = 20
+    """Oldest update used, in rounds; higher lets the absent take part for longer; none: any age."""
     tail: int = 0
     """Numbers of the model that come after its last layer."""
     report_fields: ClassVar[tuple[ReportField, ...]] = ("prototypes",)

@@ -5,8 +5,7 @@ measure splits into an unavoidable and an avoidable part, `NAME_limit` and `NAME
 the least unequal schedule that the same availability and the same number of filled slots allow (`metrics.frontier`).
 
 `MEASURES` is what terminal, page, CSV, JSON and LaTeX read; a number that is not in it is not reported.
-S_k: selections of client k, m slots per round, T rounds, N clients, u_k cumulative utility, pi_k share of rounds
-online.
+S_k: selections of client k; m slots, T rounds, N clients; u_k: cumulative utility; pi_k: share of rounds online.
 """
 
 from __future__ import annotations

@@ -142,6 +142,13 @@ class Table:
         """Whether there are too few seeds to tell the contenders apart."""
         return len(self.seeds) < self.seeds_needed
 
+    def caution(self) -> str:
+        """What has to be said where there are too few seeds; empty where there are enough."""
+        if not self.by_chance:
+            return ""
+        rivals, needed = len(self.contenders), self.seeds_needed
+        return f"Differences may be chance: to tell {rivals} methods apart takes {needed} seeds or more."
+
     def said(self, key: str, what: str) -> str:
         """`fairest by avoidable Gini: parity (not told apart from least_served)`; empty if nobody has a number."""
         found = self.leaders(key)

@@ -44,7 +44,7 @@ MODELS: Registry[Model] = Registry(
         "resnet34": ResNet34,
         "efficientnet_lite0": EfficientNetLite0,
     },
-    needs=("build",),
+    needs=Model,
 )
 
 __all__ = ["CNN", "MLP", "MODELS", "EfficientNetLite0", "Logistic", "Model", "ResNet18", "ResNet34"]

@@ -46,5 +46,5 @@ class EfficientNetLite0Features:
 
 
 EXTRACTORS: Registry[Features] = Registry(
-    "features", {"efficientnet_lite0": EfficientNetLite0Features}, group="extractors", needs=("extractor",)
+    "features", {"efficientnet_lite0": EfficientNetLite0Features}, group="extractors", needs=Features
 )

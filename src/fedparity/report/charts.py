@@ -43,7 +43,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """One line of the distribution: a dot a client."""
+    """One line of the distribution: one dot per client."""
 
     label: str
     index: int

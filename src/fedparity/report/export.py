@@ -1,7 +1,7 @@
 """A run as tables that any tool reads: CSV, JSON lines or Parquet; client names can be replaced by pseudonyms.
 
-    rounds          a row a round, method and seed: the log
-    clients         a row a client, method and seed: the ledger, with its limit and accuracy
+    rounds          one row per round, method and seed: the log
+    clients         one row per client, method and seed: the ledger, with its limit and accuracy
     participation   a row for each client online in each round: selected, completed, failed, chance, ...
 
 A pseudonym is the start of HMAC-SHA256(key, name): the same key gives the same ones; without it nobody can go back.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -47,6 +47,8 @@ class Names:
         names = run.trace.names or tuple(map(str, range(run.trace.num_clients)))
         self._names = names if key is None else tuple(_pseudonym(key, name) for name in names)
         self._back = dict(zip(names, self._names, strict=True))
+        self.secret = key is not None
+        """Whether names are pseudonyms: rows then stand in their order, since the clients' order would undo them."""
 
     def of(self, client: int) -> str:
         """The name of a client by number."""
@@ -74,11 +76,16 @@ def export(run: Run, folder: str | Path, form: Format = "csv", key: bytes | None
         "rounds": ((*COLUMNS, "seed"), [[*row, one.seed] for one in run.runs for row in one.log]),
         "clients": (
             CLIENT_COLUMNS,
-            [[*row[:at], names.replaced(str(row[at])), *row[at + 1 :]] for row in client_rows(run)],
+            _ordered([[*row[:at], names.replaced(str(row[at])), *row[at + 1 :]] for row in client_rows(run)], names),
         ),
         "participation": (PARTICIPATION, list(_participation(run, names))),
     }
     return [_write(target / f"{name}.{form}", form, columns, rows) for name, (columns, rows) in tables.items()]
+
+
+def _ordered(rows: Iterable[list[object]], names: Names) -> list[list[object]]:
+    """Rows of clients.csv, those of one method and seed by pseudonym where there are any."""
+    return sorted(rows, key=lambda row: tuple(map(str, row[:3]))) if names.secret else list(rows)
 
 
 def _participation(run: Run, names: Names) -> Iterator[list[object]]:
@@ -90,7 +97,8 @@ def _participation(run: Run, names: Names) -> Iterator[list[object]]:
             weight: dict[int, float] = {}
             for client, value in zip(record.row_clients.tolist(), record.row_weights.tolist(), strict=True):
                 weight[client] = weight.get(client, 0.0) + value
-            for client in record.available.tolist():
+            online = record.available.tolist()
+            for client in sorted(online, key=names.of) if names.secret else online:
                 yield [
                     one.method, one.seed, record.round, names.of(client), client in chance, client in utility,
                     failed.get(client, ""), chance.get(client), utility.get(client), weight.get(client),

@@ -135,7 +135,7 @@ def utility_dots(run: Run) -> charts.Chart:
 
 
 def client_strip(run: Run) -> StripFigure:
-    """Presence, requests and deliveries of the first seed; one layer a method, and one for the limit."""
+    """Presence, requests and deliveries of the first seed; one layer per method, and one for the limit."""
     trace = seen_trace(run)
     grid = strip.Strip.of(trace)
     n = trace.num_clients

@@ -46,6 +46,7 @@ class Citation:
 def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
     """Everything the template shows."""
     share, opportunity = tables.share_table(run), tables.opportunity_table(run)
+    pairs = zip(run.spec.methods, run.resolved.methods, strict=True)
     return {
         "run": run,
         "spec": run.spec,
@@ -70,10 +71,10 @@ def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
         "metrics": {name: measure.says for name, measure in MEASURES.items()},
         "suffixes": list(SUFFIXES.items()),
         "definitions": definitions(share, opportunity),
-        "methods": [method_note(index, m) for index, m in enumerate(run.spec.methods)],
+        "methods": [method_note(index, *pair) for index, pair in enumerate(pairs)],
         "utility": component_text(run.spec.utility),
         "given": shown_spec(run.spec, spec_text),
-        "resolved": shown_spec(run.spec.resolved()),
+        "resolved": shown_spec(run.resolved),
         "citations": citations(run),
     }
 
@@ -99,7 +100,16 @@ def _absolute(value: Any) -> Iterator[str]:
 
 
 def notice(run: Run) -> str:
-    """How far an interrupted run came; empty for a whole one."""
+    """How far an interrupted run came, and who was erased from it; empty for a whole one."""
+    gone = len(run.erased)
+    erased = (
+        f"{words.plural(gone, 'client')} {'was' if gone == 1 else 'were'} erased from this run: they count as never"
+        " online, so fill and limits are those of the others; the model keeps what it learnt."
+    )
+    return " ".join(filter(None, (_interrupted(run), erased if gone else "")))
+
+
+def _interrupted(run: Run) -> str:
     if run.complete:
         return ""
     done, wanted = run.seeds, run.spec.seeds
@@ -150,12 +160,11 @@ def definitions(*shown: tables.Grid) -> list[tuple[str, str]]:
     return [(name, MEASURES[name].says) for name in dict.fromkeys([*names, *ALSO_DEFINED])]
 
 
-def method_note(index: int, given: MethodSpec) -> MethodNote:
+def method_note(index: int, given: MethodSpec, filled: MethodSpec) -> MethodNote:
     """One contender in words."""
-    filled = given.resolved()
     changed = given.model_dump(exclude_none=True).keys() - {"name"}
     known = METHODS.get(given.name)
-    summary = "An own combination." if known is None else known.summary
+    summary = "A custom combination." if known is None else known.summary
     if known is not None and changed:
         summary += f" Changed here: {', '.join(sorted(changed))}."
     given_parts = filled.model_dump(exclude={"name"}, exclude_none=True)

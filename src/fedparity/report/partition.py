@@ -12,7 +12,7 @@ COLUMNS, LEVELS = 400, 8
 
 
 def draw_partition(counts: NDArray[np.integer], title: str) -> str:
-    """An SVG picture of clients x labels counts: a column a client, a row a label, dark where it holds most.
+    """An SVG picture of clients x labels counts: one column per client, one row per label, dark where it holds most.
 
     Of more than 400 clients, evenly many are drawn.
     """

@@ -1,4 +1,4 @@
-"""Who was there, who was asked, who delivered: a row a client, a column a round, one layer a method.
+"""Who was there, who was asked, who delivered: one row per client, one column per round, one layer per method.
 
 Everything is drawn in units of one round by one client and stretched to the page, so a mark costs a few bytes.
 """
@@ -22,7 +22,7 @@ ROWS, COLUMNS = 150, 400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strip:
-    """Which clients (most available first) and how many rounds a column."""
+    """Which clients (most available first) and how many rounds per column."""
 
     clients: Ids
     rounds: int
@@ -30,7 +30,7 @@ class Strip:
 
     @classmethod
     def of(cls, trace: Trace) -> Strip:
-        """All clients, or evenly many of every rank; every round, or a few rounds a column."""
+        """All clients, or evenly many of every rank; every round, or a few rounds per column."""
         ranked = np.argsort(-trace.counts(), kind="stable")
         if len(ranked) > ROWS:
             ranked = ranked[np.linspace(0, len(ranked) - 1, ROWS).round().astype(np.int64)]
@@ -75,5 +75,5 @@ def draw(online: BoolArray, layers: Sequence[Layer], first: int, *, title: str, 
 
 
 def height(rows: int) -> int:
-    """Pixels: a whole number a client, so that rows look alike."""
+    """Pixels: a whole number per client, so that rows look alike."""
     return rows * max(3, min(22, 520 // max(1, rows)))

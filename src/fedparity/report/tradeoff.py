@@ -1,4 +1,4 @@
-"""Accuracy against fairness: a point a method with its spread over seeds, and lines over beta.
+"""Accuracy against fairness: one point per method with its spread over seeds, and lines over beta.
 
 One picture that stands alone: its style sheet has a light and a dark half, colours repeat only together with another
 marker. A label goes to the free place nearest to its point; one that had to move further gets a lead.

@@ -26,7 +26,7 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
     "scheduler",
     {
         "parity": Parity,
-        "parity_deployment": partial(Parity, ratio=1.1, quota=1.3, window=100, spare="fill"),
+        "parity_deployment": partial(WithQuota, inner="parity:ratio=1.1", spare="fill"),
         "uniform": Uniform,
         "population": Population,
         "inverse": Inverse,
@@ -49,7 +49,7 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
         "with_label_coverage": WithLabelCoverage,
         "fixed": Fixed,
     },
-    needs=("init", "select"),
+    needs=Scheduler,
 )
 
 __all__ = [

@@ -15,31 +15,26 @@ selection makes.
     target = a number     that beta
 
 Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: mean gains
-are clipped to a band around their median whose ends differ by that factor. `quota` bounds what anything can do: nobody
-gets more than `quota` times the fair share m W / N of any `window` of W rounds. Slots that only such clients could take
-stay empty, or with `spare=fill` go to them after all: nobody else is there to be crowded out, but thin rounds are
-theirs.
+are clipped to a band around their median whose ends differ by that factor. A quota bounds what anything can do:
+`with_quota` around parity; rates and medians stay those of everybody online, hidden or not.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.protocols import Scheduler
-from fedparity.core.types import BoolArray, Cohort, FloatArray, Ids, RoundView
+from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest
-
-Recent: TypeAlias = tuple[Ids, ...]
-"""Whom the last rounds asked, oldest first; empty without a quota."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parity(Scheduler[Recent]):
+class Parity(Scheduler[None]):
     """Closed loop on what each client was given and will still get, towards a named target (the default)."""
 
     forecasts: ClassVar[bool] = True
@@ -47,59 +42,41 @@ class Parity(Scheduler[Recent]):
     """What is made equal: selections (share), selections or utility per round online, or S_k / pi_k^number."""
     ratio: float | None = None
     """Largest ratio of mean gains that reports can cause; higher trusts reports more; none: no such bound."""
-    quota: float | None = None
-    """Most selections per window, as a multiple of the fair share; lower is stricter; none: no quota."""
-    window: int = 100
-    """Rounds that the quota looks back over; longer windows allow longer bursts."""
-    spare: Literal["empty", "fill"] = "empty"
-    """Slots that only clients at their quota could take: stay empty, or are filled with them after all."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, str):
             checks.between("target", self.target, 0, 4)
         if self.ratio is not None:
             checks.between("ratio", self.ratio, 1, 1e6)
-        if self.quota is not None:
-            checks.between("quota", self.quota, 1, 1e6)
-        checks.at_least("window", self.window, 1)
 
-    def init(self, num_clients: int) -> Recent:
-        """Nobody has been asked."""
-        return ()
+    def init(self, num_clients: int) -> None:
+        """No memory of its own: the ledger knows what each client was given."""
 
-    def select(self, state: Recent, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, Recent]:
+    def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
         """The available clients that are furthest behind."""
-        behind = self._ends_up_with(view)
-        if self.quota is None:
-            return lowest(view.available, behind, view.cohort, rng), state
-        allowed = self._under_quota(state, view)
-        if self.spare == "fill" and np.count_nonzero(allowed) < view.cohort:
-            behind = np.where(allowed, -np.inf, behind)
-            allowed = np.ones_like(allowed)
-        cohort = lowest(view.available[allowed], behind[allowed], view.cohort, rng)
-        return cohort, (*state, cohort.clients)[1 - self.window :] if self.window > 1 else ()
+        return lowest(view.available, self._ends_up_with(view), view.cohort, rng), state
 
     def _ends_up_with(self, view: RoundView) -> FloatArray:
         ids, ledger = view.available, view.ledger
         beta = {"share": 0.0, "opportunity": 1.0, "utility": 1.0}.get(str(self.target))
         beta = float(self.target) if beta is None else beta
-        rate = min(1.0, view.cohort / max(1, len(ids)))
+        whole = view.whole or view
+        rate = min(1.0, whole.cohort / max(1, len(whole.available)))
         # Without a known end the outlook is one selection long: enough to prefer the rarer of two equals.
         outlook = view.pi if view.remaining is None else rate * view.remaining
         given = ledger.selected[ids] + 0.5 + outlook
         if self.target == "utility":
-            given = given * self._mean_gain(view)
+            given = given * self._mean_gain(view, whole)
         if beta == 0:
             return given
         online = (ledger.online[ids] + 1) / (ledger.rounds + 1)
         return np.asarray(given / online**beta, dtype=np.float64)
 
-    def _mean_gain(self, view: RoundView) -> FloatArray:
+    def _mean_gain(self, view: RoundView, whole: RoundView) -> FloatArray:
         """What one selection has been worth to each client; the median of the others where it is not known."""
-        ids, ledger = view.available, view.ledger
-        times = ledger.selected[ids]
-        gain = np.divide(ledger.utility[ids], times, out=np.full(len(ids), np.nan), where=times > 0)
-        known = gain[times > 0]
+        gain = _gains(view)
+        known = _gains(whole)
+        known = known[~np.isnan(known)]
         middle = float(np.median(known)) if len(known) and np.median(known) > 0 else 1.0
         gain = np.where(np.isnan(gain), middle, gain)
         if self.ratio is None:
@@ -108,10 +85,10 @@ class Parity(Scheduler[Recent]):
         band = math.sqrt(self.ratio)
         return np.clip(gain, middle / band, middle * band)
 
-    def _under_quota(self, recent: Recent, view: RoundView) -> BoolArray:
-        fair = view.cohort * self.window / view.ledger.num_clients
-        most = max(1, math.floor((self.quota or 1) * fair))
-        if not recent:
-            return np.ones(len(view.available), dtype=np.bool_)
-        asked, times = np.unique(np.concatenate(recent), return_counts=True)
-        return ~np.isin(view.available, asked[times >= most], assume_unique=True)
+
+def _gains(view: RoundView) -> FloatArray:
+    """Utility per selection of the available clients; NaN for those never selected."""
+    ids, ledger = view.available, view.ledger
+    times = ledger.selected[ids]
+    found: FloatArray = np.divide(ledger.utility[ids], times, out=np.full(len(ids), np.nan), where=times > 0)
+    return found

@@ -12,7 +12,7 @@ SERVERS: Registry[Server[Any]] = Registry(
     "server optimiser",
     {"sgd": Sgd, "adam": Adaptive, "yogi": partial(Adaptive, second="yogi")},
     group="servers",
-    needs=("init", "step"),
+    needs=Server,
 )
 
 __all__ = ["SERVERS", "Adaptive", "Sgd"]

@@ -115,7 +115,7 @@ RATE_SCHEDULES: Registry[RateSchedule] = Registry(
     "schedule",
     {"constant": Constant, "inverse": Inverse, "sqrt": InverseRoot, "step": Step, "cosine": Cosine},
     group="rate_schedules",
-    needs=("scale",),
+    needs=RateSchedule,
 )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 from fedparity.core.errors import ConfigError, OutputError
 
@@ -16,8 +16,18 @@ TRIES, PAUSE = 6, 0.05
 """A reader holds the lock for a moment: a writer looks again before it gives up."""
 
 
+def _locks() -> ModuleType:
+    """What locks files; asked for when a run is opened, so that the rest works where it is missing (Windows)."""
+    try:
+        import fcntl
+    except ImportError as error:
+        raise OutputError("a run needs file locks (fcntl), which Windows lacks; use Linux, macOS or WSL") from error
+    return fcntl
+
+
 def take(folder: Path) -> int:
     """The lock of a folder that is made if need be, until the handle is closed; refused if another process has it."""
+    fcntl = _locks()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
@@ -35,6 +45,7 @@ def take(folder: Path) -> int:
 @contextlib.contextmanager
 def reading(folder: Path) -> Iterator[bool]:
     """Whether a process is writing the run; if not, none begins to until this ends."""
+    fcntl = _locks()
     with contextlib.ExitStack() as stack:
         try:
             handle = os.open(folder / LOCK, os.O_RDONLY)

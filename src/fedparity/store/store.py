@@ -131,23 +131,27 @@ class Store:
             self.db.connection.executescript(SCHEMA)
             if self._meta("format") is None:
                 self._set_meta("format", str(FORMAT))
-        if self.heads.damaged or self.lacks_heads():
+        if self.heads_differ(closed=self.disk.path(MANIFEST).exists()):
             self.notices.append(f"{self.disk.path(HEADS)}: differs from what was written")
         if self.heads.there:
             self.heads.write()
         self.disk.remove(MANIFEST)
 
-    def lacks_heads(self) -> bool:
-        """Whether heads are gone: more rounds are committed than a crash before the last head can explain."""
+    def heads_differ(self, *, closed: bool) -> bool:
+        """Whether the heads are not those that were written; `closed`: there is a manifest.
+
+        A crash can tear the last line, but not once there is a manifest, and leave out the last round, but no more.
+        """
         (committed,) = self.db.one("SELECT count(*) FROM rounds") or (0,)
-        return bool(committed > 1 + sum(rounds for rounds, _ in self.heads.known.values()))
+        behind = committed > 1 + sum(rounds for rounds, _ in self.heads.known.values())
+        return self.heads.damaged or (closed and self.heads.torn) or (behind and not self.running)
 
     def _check_format(self) -> None:
         found = self._meta("format")
         if found == "1":
             raise InputError(
                 f"{self.disk.root}: run format 1 but this fedparity reads {FORMAT}; write its tables with the version"
-                f" that made it: pip install 'fedparity<0.2', then fedparity export {self.disk.root}"
+                f" that made it (a checkout from before 0.2.0): fedparity export {self.disk.root}"
             )
         if found != str(FORMAT):
             raise InputError(

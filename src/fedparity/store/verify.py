@@ -95,10 +95,9 @@ def _verify(folder: str | Path, classes_of: Classes) -> Verdict:
 
 def _witness_problems(store: Store, *, closed: bool) -> Iterator[str]:
     """What the files beside the database say of it, and whether an erasure was left half done."""
-    heads = store.heads
-    if heads.damaged or (closed and heads.torn) or store.lacks_heads():
-        yield f"{HEADS}: differs from what was written"  # a crash tears a line, but not once there is a manifest
-    if heads.closed and not closed:
+    if store.heads_differ(closed=closed):
+        yield f"{HEADS}: differs from what was written"
+    if store.heads.closed and not closed:
         yield f"{MANIFEST}: is missing, although the run was closed"
     client = store.erasing()
     if client is not None and not store.running:

@@ -7,6 +7,8 @@ from fedparity.core.registry import Registry
 from fedparity.surrogates.none import NoSurrogate
 from fedparity.surrogates.utility import UtilitySurrogate
 
-SURROGATES: Registry[Surrogate[Any]] = Registry("surrogate", {"none": NoSurrogate, "utility": UtilitySurrogate})
+SURROGATES: Registry[Surrogate[Any]] = Registry(
+    "surrogate", {"none": NoSurrogate, "utility": UtilitySurrogate}, needs=Surrogate
+)
 
 __all__ = ["SURROGATES", "NoSurrogate", "UtilitySurrogate"]

@@ -33,8 +33,11 @@ class UtilitySurrogate(Surrogate[FloatArray]):
     """Decayed last utility of clients that are offline; never touches the model (section 3.3)."""
 
     g: Literal["gain", "level"] = "gain"
+    """What is credited: the client's last gain, or the loss of its own last model (level)."""
     eta0: float = 1.0
+    """Weight of what stands in for a client just gone; higher lets the absent count more."""
     lam: float = 0.5
+    """Decay of that weight per round of absence; higher forgets faster."""
     epsilon: float | None = None
     """Bound on the surrogate's error; none: measured where the engine can evaluate."""
     reference: ClassVar[str] = CUP

@@ -17,7 +17,7 @@ UTILITIES: Registry[Utility[Any]] = Registry(
         "none": NoUtility,
     },
     group="utilities",
-    needs=("init", "credit"),
+    needs=Utility,
 )
 
 __all__ = ["UTILITIES", "AccuracyGain", "GlobalLossDrop", "LossDrop", "NoUtility"]

@@ -51,7 +51,7 @@ WEIGHTINGS: Registry[Weighting[Any]] = Registry(
         "utility_compensated": UtilityCompensated,
         "availability_adjusted": AvailabilityAdjusted,
     },
-    needs=("init", "weigh"),
+    needs=Weighting,
 )
 
 __all__ = [

@@ -1,0 +1,60 @@
+"""All memory of a run between two rounds, as one value that can be copied, saved and loaded."""
+
+from __future__ import annotations
+
+import copy
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedparity.core import tree
+from fedparity.core.ledger import Ledger
+from fedparity.core.marks import PER_CLIENT
+from fedparity.core.types import Vector
+
+if TYPE_CHECKING:
+    from fedparity.core.coordinator import Coordinator
+
+
+@dataclass(slots=True)
+class State:
+    """All memory of a run between two rounds: a checkpoint is a saved State.
+
+    A component whose memory is a bare array has one entry per client in it.
+    """
+
+    round: int
+    params: Vector
+    ledger: Ledger
+    estimator: Any = field(metadata=PER_CLIENT)
+    scheduler: Any = field(metadata=PER_CLIENT)
+    weighting: Any = field(metadata=PER_CLIENT)
+    utility: Any = field(metadata=PER_CLIENT)
+    surrogate: Any = field(metadata=PER_CLIENT)
+    memory: Any = field(metadata=PER_CLIENT)
+    kept: dict[int, Vector] = field(metadata=PER_CLIENT)
+    """What each client keeps from round to round, as the local rule says."""
+    server: Any = None
+
+    def copy(self) -> State:
+        """An independent snapshot."""
+        return copy.deepcopy(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a safetensors file, which `State.load` reads back to the bit."""
+        tree.save(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], coordinator: Coordinator) -> State:
+        """The state in a file, for the method that it belongs to; nothing in the file can name code to import."""
+
+        def fresh(arrays: tree.Arrays) -> State:
+            return coordinator.init(len(arrays["/ledger/online"]), np.zeros_like(arrays["/params"]))
+
+        state: State = tree.load(path, fresh)
+        return state
+
+    def __repr__(self) -> str:
+        return f"State(round {self.round}, {self.ledger.num_clients} clients, a model of {len(self.params)} numbers)"

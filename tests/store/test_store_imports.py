@@ -1,0 +1,98 @@
+"""A run with a component of somebody else: its folder is read without importing it, its spec resumes it."""
+
+import sys
+
+import pytest
+
+from fedparity.core.errors import ConfigError
+from fedparity.experiment.spec import load
+from stored_runs import contents
+
+OWN = """
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedparity import Cohort, Scheduler
+
+Path("imported").touch()
+
+
+@dataclass
+class Memory:
+    asked: np.ndarray
+
+
+@dataclass(frozen=True)
+class Least(Scheduler):
+    step: float = 1.0
+
+    def init(self, num_clients):
+        return Memory(np.zeros(num_clients))
+
+    def select(self, state, view, rng):
+        order = np.lexsort((view.available, state.asked[view.available]))
+        asked = np.sort(view.available[order[: view.cohort]])
+        state.asked[asked] += self.step
+        return Cohort(asked, np.ones(len(asked)), "deterministic"), state
+"""
+SPEC = """
+version = 1
+rounds = 4
+cohort = 2
+[population]
+clients = 6
+availability = "bernoulli"
+[task]
+dataset = "quadratic"
+[[methods]]
+name = "least"
+scheduler = "with_quota:inner=least_mine:Least:step=2,quota=9"
+estimator = "mean"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, fedparity):
+    """A finished run, in a folder from which the module can still be imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "least_mine.py").write_text(OWN)
+    (tmp_path / "spec.toml").write_text(SPEC)
+    code, _, err = fedparity("run", "spec.toml", "--out", "run")
+    assert code == 0, err
+    forget(tmp_path)
+    yield tmp_path
+    sys.modules.pop("least_mine", None)
+
+
+def forget(folder):
+    sys.modules.pop("least_mine", None)
+    (folder / "imported").unlink()
+
+
+@pytest.mark.parametrize(
+    "command", ["verify run", "export run --out tables", "cite run", "compare run --out compared", "erase run 3"]
+)
+def test_a_folder_is_read_without_the_code_it_names(folder, fedparity, command):
+    code, _, err = fedparity(*command.split())
+    assert code == 0, err
+    assert not (folder / "imported").exists()
+    assert "least_mine" not in sys.modules
+
+
+def test_the_spec_resumes_it(folder, fedparity):
+    before = contents(folder / "run")["journal.jsonl"]
+    code, _, err = fedparity("run", "spec.toml", "--out", "run", "--resume")
+    assert code == 0, err
+    assert (folder / "imported").exists()
+    assert contents(folder / "run")["journal.jsonl"] == before
+
+
+def test_a_spec_whose_code_is_not_there_is_one_line(folder):
+    (folder / "least_mine.py").unlink()
+    with pytest.raises(Exception, match="'least_mine:Least' cannot be imported") as caught:
+        load("spec.toml")
+    assert not isinstance(caught.value, ConfigError)
+    assert "\n" not in str(caught.value)
