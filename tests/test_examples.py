@@ -110,8 +110,16 @@ def test_the_own_scheduler_keeps_the_laws_of_all_schedulers(law, given, monkeypa
     getattr(laws, f"test_{law}")(name="tickets", **given)
 
 
+def test_an_own_model_needs_few_lines_and_public_names():
+    text = (EXAMPLES / "own_model.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 25
+    assert [line for line in text.splitlines() if "fedparity" in line and "import" in line] == [
+        "import fedparity as fp"
+    ]
+
+
 def test_there_are_examples():
-    assert {"one_round.py", "own_scheduler.py"} <= {path.name for path in SCRIPTS}
+    assert {"one_round.py", "own_model.py", "own_scheduler.py"} <= {path.name for path in SCRIPTS}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
