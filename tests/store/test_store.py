@@ -273,6 +273,12 @@ def test_a_refused_or_failed_open_leaves_no_lock_behind(tmp_path):
     os.close(handle)
 
 
+def test_queries_have_no_numbered_places():
+    """Python 3.12 deprecates `?1` with a tuple, and 3.14 refuses it."""
+    for path in Path(lock.__file__).parent.glob("*.py"):
+        assert not re.search(r"\?\d", path.read_text(encoding="utf-8")), path.name
+
+
 def test_without_file_locks_a_run_is_refused_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)  # what `import fcntl` finds on Windows
     with pytest.raises(OutputError, match="use Linux, macOS or WSL"):
