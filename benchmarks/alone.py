@@ -26,7 +26,7 @@ from fedparity.core.spill import SpillFile
 from fedparity.core.types import ClientReport, Job
 from fedparity.data import open_data
 from fedparity.experiment.own import samples_of, torch_task
-from fedparity.experiment.spec import PATHS
+from fedparity.experiment.spec_parts import PATHS
 from fedparity.local import Mixed
 from fedparity.models import MODELS
 from fedparity.schedulers import Parity, Uniform
@@ -84,7 +84,7 @@ def resnet18() -> dict[str, Any]:
 def rounds() -> dict[str, Any]:
     """Resident after 100, 500 and 1,000 rounds."""
     data = open_data("digits")
-    task = torch_task("mlp:hidden=32", samples_of(data, "labels:k=2", CLIENTS, 0), path="plain")
+    task = torch_task("mlp:hidden=32", samples_of(data, "labels:k=2", CLIENTS, 0), path="sequential")
     trace = AVAILABILITY.build("bernoulli").draw(CLIENTS, 1000, 0)
     engine = Intermittent(InProcess(task), trace)
     coordinator = Coordinator(5, scheduler=Parity(), utility=GlobalLossDrop(), surrogate=UtilitySurrogate())

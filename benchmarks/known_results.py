@@ -30,8 +30,8 @@ from fedparity.core.trace import Trace
 from fedparity.core.types import BoolArray, FloatArray, RoundRecord, Rows, Vector
 from fedparity.engines import InProcess, Intermittent
 from fedparity.experiment.runner import build_coordinator
-from fedparity.experiment.spec import MethodSpec, Population, Spec
-from fedparity.experiment.spec import Task as TaskSpec
+from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.experiment.spec_parts import Population
 from fedparity.experiment.tasks import build_task
 from fedparity.experiment.tune import grid
 from fedparity.metrics import summarise_performance
@@ -84,17 +84,19 @@ class Block:
     tune_seeds: tuple[int, ...] = (0, 1)
     clients: int = 100
     cohort: int = 100
-    task: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
     given: dict[str, float] = field(default_factory=dict)
     """Rates, if they are not tuned here."""
 
 
 FEATURES = {
-    "dataset": "cifar10",
+    "set": "cifar10",
     "partition": "labels:k=2,samples=90",
     "features": "efficientnet_lite0:size=96",
-    "model": "logistic",
 }
+LOGISTIC = {"name": "logistic"}
 OWN = {
     KNOWN: {"scheduler": "uniform"},
     FASTER: {"scheduler": "uniform", "weighting": "qfair:q=1", "server": "sgd:rate=3"},
@@ -107,7 +109,7 @@ ONE_STEP, SHORT = {"epochs": 1, "batch": 90}, {"steps": 2, "batch": 32}
 RATES = (0.01, 0.03, 0.1, 0.3)
 THREE = (2, 3, 4)
 BLOCKS = (
-    Block("fair", FAIR, 300, (0.01, 0.03, 0.1, 0.3, 1.0), cohort=10, task=FEATURES | ONE_STEP),
+    Block("fair", FAIR, 300, (0.01, 0.03, 0.1, 0.3, 1.0), cohort=10, data=FEATURES, model=LOGISTIC, training=ONE_STEP),
     Block(
         "fair_epoch",
         FAIR,
@@ -115,7 +117,9 @@ BLOCKS = (
         (0.003, 0.01, 0.03),
         seeds=THREE,
         cohort=10,
-        task=FEATURES | {"epochs": 1, "batch": 10},
+        data=FEATURES,
+        model=LOGISTIC,
+        training={"epochs": 1, "batch": 10},
     ),
     Block(
         "fair_long",
@@ -125,7 +129,9 @@ BLOCKS = (
         seeds=THREE,
         tune_seeds=(),
         cohort=10,
-        task=FEATURES | ONE_STEP,
+        data=FEATURES,
+        model=LOGISTIC,
+        training=ONE_STEP,
         given={"fedavg": 0.03, "qffl": 1.0, FASTER: 1.0, "fedfv": 0.01},
     ),
     Block(
@@ -135,9 +141,13 @@ BLOCKS = (
         (0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
         ("bernoulli", "markov", "cyclic"),
         seeds=THREE,
-        task=FEATURES | {"steps": 5, "batch": 16},
+        data=FEATURES,
+        model=LOGISTIC,
+        training={"steps": 5, "batch": 16},
     ),
-    Block("adversarial", ADVERSARIAL, 100, RATES, ("skewed",), seeds=THREE, task=FEATURES | SHORT),
+    Block(
+        "adversarial", ADVERSARIAL, 100, RATES, ("skewed",), seeds=THREE, data=FEATURES, model=LOGISTIC, training=SHORT
+    ),
     Block(
         "cafed",
         ("fedavg", "fedau", "cafed"),
@@ -145,7 +155,9 @@ BLOCKS = (
         RATES,
         ("hard_markov", "skewed_markov"),
         seeds=THREE,
-        task=FEATURES | SHORT,
+        data=FEATURES,
+        model=LOGISTIC,
+        training=SHORT,
     ),
 )
 
@@ -153,14 +165,15 @@ BLOCKS = (
 def spec_of(block: Block, seed: int) -> Spec:
     """The block as a spec: what is not said here is the spec's default."""
     return Spec(
-        version=1,
         name=block.name,
         seed=seed,
         rounds=block.rounds,
         cohort=block.cohort,
         utility="none",
         population=Population(clients=block.clients, availability="always"),
-        task=TaskSpec.model_validate(block.task),
+        data=block.data,
+        model=block.model,
+        training=block.training,
         methods=tuple(MethodSpec.model_validate({"name": m} | OWN.get(m, {})) for m in block.methods),
     )
 
@@ -576,8 +589,8 @@ def table(found: dict[str, Any]) -> Iterator[str]:
 def scale(found: dict[str, Any]) -> str:
     """The setting in a sentence."""
     s = found["setting"]
-    t = s["task"]
-    model = f"`{t['model']}`" + (f" on frozen features `{t['features']}`" if t.get("features") else "")
+    data, t = s["data"], s["training"]
+    model = f"`{s['model']['name']}`" + (f" on frozen features `{data['features']}`" if data.get("features") else "")
     local = f"{t['steps']} steps" if t.get("steps") else f"{t['epochs']} epoch{'s' if t['epochs'] > 1 else ''}"
     at_the_end = [f"`{m}` ({r:g})" for m, r in by_accuracy(found["tuning"]).items() if r in _ends(s["rates"])]
     edge = f" Best at the end of the grid: {', '.join(at_the_end)}." if at_the_end else ""
@@ -587,7 +600,7 @@ def scale(found: dict[str, Any]) -> str:
         seeds = f"seed{'s' if len(s['tune_seeds']) > 1 else ''} {', '.join(map(str, s['tune_seeds']))}"
         tuned = f" rates from {', '.join(f'{r:g}' for r in s['rates'])} by test accuracy on {seeds};"
     return (
-        f"`{t['dataset']}`, {s['clients']} clients (`{t['partition']}`), {who}, {s['rounds']} rounds, {model},"
+        f"`{data['set']}`, {s['clients']} clients (`{data['partition']}`), {who}, {s['rounds']} rounds, {model},"
         f" {local} of batch {t['batch']};{tuned} mean ± sd over {len(s['seeds'])} {'other ' if tuned else ''}seeds.{edge}"
     )
 

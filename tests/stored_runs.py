@@ -9,7 +9,7 @@ import numpy as np
 
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, execute
-from fedparity.experiment.spec import parse
+from fedparity.experiment.spec_file import parse
 from fedparity.store import Disk
 from fedparity.store.heads import Heads
 
@@ -26,9 +26,9 @@ def spec_of(*overrides, methods=THREE):
         "population.clients=14",
         "population.availability=bernoulli:low=.2,high=.8",
         "population.dropout=0.2",
-        "task.dataset=quadratic",
+        "data.set=quadratic",
     ]
-    return parse(f"version = 1\n{entries}", "test", [*base, *overrides])
+    return parse(f"version = 2\n{entries}", "test", [*base, *overrides])
 
 
 def heads(results):

@@ -21,9 +21,9 @@ SHELLS = {"sh", "bash", "console", "shell"}
 NOT_RUN = "# not run here"
 SMALLER = {
     "demo": ["--set", "rounds=2", "--set", "seeds=1"],
-    "run": ["--set", "rounds=2", "--set", "seeds=1", "--set", "task.dataset=logistic"],
-    "compare --methods": ["--rounds", "2", "--seeds", "2", "--set", "task.dataset=logistic"],
-    "tune": ["--set", "rounds=2", "--set", "task.dataset=logistic"],
+    "run": ["--set", "rounds=2", "--set", "seeds=1", "--set", "data.set=logistic"],
+    "compare --methods": ["--rounds", "2", "--seeds", "2", "--set", "data.set=logistic"],
+    "tune": ["--set", "rounds=2", "--set", "data.set=logistic"],
 }
 """Options added to a command that would take minutes as it is shown."""
 AT_MOST = {"--rounds": 20, "--clients": 50, "--cohort": 5, "--draws": 2}

@@ -7,7 +7,8 @@ import pytest
 
 from fedparity.experiment import methods
 from fedparity.experiment.methods import METHODS
-from fedparity.experiment.spec import PATHS, MethodSpec
+from fedparity.experiment.spec import MethodSpec
+from fedparity.experiment.spec_parts import PATHS
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "methods.md").read_text(encoding="utf-8")
@@ -70,4 +71,4 @@ def test_the_table_of_paths_is_the_one_in_use():
         for name in re.findall(r"`(\w+)`", names)
     }
     assert shown == PATHS
-    assert rows[-1] == ["any other", "plain", "1", "no"]
+    assert rows[-1] == ["any other", "sequential", "1", "no"]

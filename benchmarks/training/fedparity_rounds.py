@@ -13,7 +13,7 @@ from workloads import BATCH, RATE, WORKLOADS, Workload, pairs, test_data, traini
 
 from fedparity import Coordinator, InProcess, stream
 from fedparity.core.protocols import Task
-from fedparity.experiment.spec import PATHS
+from fedparity.experiment.spec_parts import PATHS
 from fedparity.models import MODELS
 from fedparity.schedulers import Uniform
 from fedparity.tasks.batched import Batched
@@ -42,7 +42,7 @@ def task_of(name: str, workload: Workload, path: str | None = None) -> Task:
     chosen, threads, channels_last = PATHS[FAMILY[name]]
     module: nn.Module = MODELS.build(FAMILY[name]).build(workload.shape, 10)
     chosen = path or chosen
-    kind = TorchTask if chosen == "plain" else partial(Batched, compiled=chosen == "compiled")
+    kind = TorchTask if chosen == "sequential" else partial(Batched, compiled=chosen == "compiled")
     return kind(
         module,
         samples_of(workload),

@@ -25,8 +25,7 @@ def load():
 
 
 known = load()
-DIGITS = {"dataset": "digits", "partition": "labels:k=2,samples=20", "model": "logistic"}
-LOCAL = ("epochs", "steps", "batch")
+DIGITS = {"set": "digits", "partition": "labels:k=2,samples=20"}
 
 
 def tiny(block):
@@ -39,7 +38,7 @@ def tiny(block):
         tune_seeds=() if block.given else (0,),
         clients=20,
         cohort=min(20, block.cohort),
-        task=DIGITS | {key: value for key, value in block.task.items() if key in LOCAL},
+        data=DIGITS,
     )
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from fedparity.experiment.runner import execute
-from fedparity.experiment.spec import MethodSpec, Population, Spec, Task
+from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.experiment.spec_parts import Population
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed (apt-get install chromium)")
@@ -119,13 +120,12 @@ def page(tmp_path_factory):
 
     names = ("parity", "uniform", "cup_paper", "inverse")
     spec = Spec(
-        version=1,
         name="a_rather_long_name_for_a_run_that_has_to_fit_on_a_small_phone",
         rounds=40,
         cohort=4,
         seeds=2,
         population=Population(clients=30, availability="bernoulli:low=0.05,high=0.9", dropout=0.2),
-        task=Task(dataset="logistic"),
+        data={"set": "logistic"},
         methods=(*(MethodSpec(name=n) for n in names), MethodSpec(name="own_" + "x" * 60, scheduler="uniform")),
     )
     path = tmp_path_factory.mktemp("page") / "report.html"

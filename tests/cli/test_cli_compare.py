@@ -15,7 +15,7 @@ from fedparity.store.manifest import COMPARISON
 pytestmark = pytest.mark.filterwarnings("ignore:.*Click 9:DeprecationWarning")
 
 SMALL = (
-    *("--set", "task.dataset=logistic", "--set", "population.clients=8", "--set", "cohort=2", "--rounds", "4"),
+    *("--set", "data.set=logistic", "--set", "population.clients=8", "--set", "cohort=2", "--rounds", "4"),
     *("--seeds", "2", "--set", "population.availability=bernoulli:low=.3"),
 )
 METHODS = ("--methods", "uniform,inverse,parity")
@@ -88,8 +88,8 @@ def test_beta_adds_contenders_on_a_line(fedparity, tmp_path):
 
 def test_a_spec_s_own_methods_and_settings(fedparity, tmp_path):
     (tmp_path / "s.toml").write_text(
-        'version = 1\nrounds = 3\nseeds = 2\ncohort = 2\n[population]\nclients = 6\navailability = "always"\n'
-        '[task]\ndataset = "quadratic"\n[[methods]]\nname = "mine"\nscheduler = "round_robin"\n',
+        'version = 2\nrounds = 3\nseeds = 2\ncohort = 2\n[population]\nclients = 6\navailability = "always"\n'
+        '[data]\nset = "quadratic"\n[[methods]]\nname = "mine"\nscheduler = "round_robin"\n',
         encoding="utf-8",
     )
     code, out, _ = fedparity("compare", "--spec", "s.toml", "--methods", "uniform,mine", "--json", "--out", "a")
@@ -131,7 +131,7 @@ def test_bad_input_is_one_line_and_exit_code_2(fedparity, tmp_path, name):
     (tmp_path / "full" / "thesis.tex").write_text("mine", encoding="utf-8")
     before = sorted(tmp_path.rglob("*"))
     code, out, err = (
-        fedparity("compare", *words, "--set", "task.dataset=quadratic")
+        fedparity("compare", *words, "--set", "data.set=quadratic")
         if "gone" not in words
         else (fedparity("compare", *words))
     )

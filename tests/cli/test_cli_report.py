@@ -7,7 +7,7 @@ import pytest
 
 from fedparity import Trace, save_trace
 from fedparity.availability import shown_name
-from fedparity.experiment.spec import parse
+from fedparity.experiment.spec_file import parse
 from fedparity.report.page import shown_spec
 
 pytest.importorskip("jinja2")
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*Click 9:DeprecationWarning")
 
 SPEC = """\
 # a note of its author
-version = 1
+version = 2
 rounds = 4
 cohort = 2
 [population]
 clients = 6
 availability = "bernoulli"
-[task]
-dataset = "logistic"
+[data]
+set = "logistic"
 [[methods]]
 name = "uniform"
 [[methods]]
@@ -102,6 +102,6 @@ def test_a_spec_is_shown_without_folders_however_it_is_written(written):
     for shown in (shown_spec(spec, text), shown_spec(spec), shown_spec(spec.resolved())):
         assert "home" not in shown
         assert parse(shown, "shown").population.availability == "t.csv"
-        assert parse(shown, "shown").task.dataset == "t.csv.npz"
+        assert parse(shown, "shown").data.set == "t.csv.npz"
     relative = SPEC.replace('"bernoulli"', '"traces/t.csv"')
     assert shown_spec(parse(relative, "s"), relative) == relative

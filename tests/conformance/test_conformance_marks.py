@@ -6,28 +6,31 @@ States for N and for N + 1 clients tell which arrays grow with the clients; taki
 import numpy as np
 import pytest
 
-from fedparity import ESTIMATORS, SCHEDULERS, SURROGATES, UTILITIES, WEIGHTINGS, Coordinator, Trace
+from fedparity import ESTIMATORS, MEMORIES, SCHEDULERS, SURROGATES, UTILITIES, WEIGHTINGS, Coordinator, Trace
 from fedparity.core.state import State
 from fedparity.core.tree import flatten
 from fedparity.estimators import Oracle
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.runner import build_coordinator
-from fedparity.experiment.spec import MethodSpec, parse
+from fedparity.experiment.spec import MethodSpec
+from fedparity.experiment.spec_file import parse
 from fedparity.store.erase import without
+from fitting import partners
 
 N, CLIENT = 8, 3
 """As many clients as a forecast has bins: length alone does not tell."""
 PARTS = {
     "estimator": (ESTIMATORS, ["window:window=4"]),
-    "scheduler": (SCHEDULERS, ["parity:quota=1.5,window=4", "with_quota:inner=deficit", "with_floor:inner=oort"]),
+    "scheduler": (SCHEDULERS, ["with_quota:inner=parity", "with_quota:inner=deficit", "with_floor:inner=oort"]),
     "weighting": (WEIGHTINGS, []),
     "utility": (UTILITIES, []),
     "surrogate": (SURROGATES, []),
+    "memory": (MEMORIES, []),
 }
 
 
 def of_method(name, clients):
-    spec = parse('version = 1\n[[methods]]\nname = "uniform"\n', "test", [f"population.clients={clients}", "cohort=3"])
+    spec = parse('version = 2\n[[methods]]\nname = "uniform"\n', "test", [f"population.clients={clients}", "cohort=3"])
     return build_coordinator(spec, MethodSpec(name=name), 0)
 
 
@@ -37,7 +40,7 @@ def coordinators():
     for kind, (registry, more) in PARTS.items():
         for text in [*registry, *more]:
             if text not in {"fixed", "fedgs"}:  # one is given its cohorts, one is made for a number of clients
-                yield f"{kind} {text}", lambda _, k=kind, r=registry, t=text: Coordinator(3, **{k: r.build(t)})
+                yield f"{kind} {text}", lambda _, k=kind, t=text: Coordinator(3, **partners(k, t))
 
 
 def grown(make):
@@ -79,14 +82,14 @@ def test_an_oracle_is_marked():
 
 def test_lists_of_clients_and_dicts_lose_the_client():
     lists = (np.array([1, 3]), np.array([], np.int64), np.array([3]))
-    coordinator = Coordinator(3, scheduler=SCHEDULERS.build("with_quota"), surrogate=SURROGATES.build("echo"))
+    coordinator = Coordinator(3, scheduler="with_quota", **partners("memory", "echo"))
     state: State = coordinator.init(N)
     state.scheduler.recent = lists
-    state.surrogate.waiting = np.array([2, 3])
-    state.surrogate.received.kept = {2: np.zeros(2), 3: np.ones(2)}
+    state.memory.waiting = np.array([2, 3])
+    state.memory.received.kept = {2: np.zeros(2), 3: np.ones(2)}
     state.kept = {3: np.zeros(2)}
     state = without(state, coordinator.init(N), CLIENT)
     assert [ids.tolist() for ids in state.scheduler.recent] == [[1], [], []]
-    assert state.surrogate.waiting.tolist() == [2]
-    assert list(state.surrogate.received.kept) == [2]
+    assert state.memory.waiting.tolist() == [2]
+    assert list(state.memory.received.kept) == [2]
     assert state.kept == {}

@@ -13,7 +13,7 @@ from fedparity.core.journal import from_json
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, build_coordinator, execute, state_classes
-from fedparity.experiment.spec import MethodSpec, parse
+from fedparity.experiment.spec import MethodSpec, Spec
 from stored_runs import same
 
 N, ROUNDS, EMPTY = 12, 4, 1
@@ -29,11 +29,16 @@ def a_trace() -> Trace:
     return Trace.from_rounds(N, online).with_dropout(0.3, stream(0, "dropout"))
 
 
-def spec_of(methods, **task):
-    spec = parse('version = 1\n[[methods]]\nname = "uniform"\n', "test", ["cohort=3", f"rounds={ROUNDS}"])
-    people = spec.population.model_copy(update={"clients": N, "availability": "bernoulli"})
-    learnt = spec.task.model_copy(update={"hidden": 8, "epochs": 1, "rate": 0.1, "validation": 0.02, **task})
-    return spec.model_copy(update={"methods": tuple(methods), "population": people, "task": learnt, "workers": 1})
+def spec_of(methods, path="auto", workers=1):
+    return Spec(
+        methods=methods,
+        cohort=3,
+        rounds=ROUNDS,
+        population={"clients": N, "availability": "bernoulli"},
+        data={"validation": 0.02},
+        training={"epochs": 1, "rate": 0.1},
+        execution={"path": path, "workers": workers},
+    )
 
 
 ALL = [MethodSpec(name=name) for name in METHODS]
@@ -42,7 +47,7 @@ ALL = [MethodSpec(name=name) for name in METHODS]
 @functools.cache
 def done(path: str = "auto", workers: int = 1):
     """All methods side by side."""
-    spec = spec_of(ALL, path=path).model_copy(update={"workers": workers})
+    spec = spec_of(ALL, path, workers)
     return {run.method: run for run in execute(spec, trace=a_trace()).runs}
 
 
@@ -127,7 +132,7 @@ def test_resuming_from_the_store_is_never_having_stopped(name, stored):
 @pytest.mark.parametrize("name", METHODS)
 def test_workers_change_no_bit(name):
     """One by one, so that two clients really train at a time."""
-    one, two = done("plain", 1)[name], done("plain", 2)[name]
+    one, two = done("sequential", 1)[name], done("sequential", 2)[name]
     assert two.head == one.head
     assert two.accuracy.tobytes() == one.accuracy.tobytes()
     assert two.own_accuracy.tobytes() == one.own_accuracy.tobytes()

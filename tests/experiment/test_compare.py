@@ -15,13 +15,13 @@ from fedparity.experiment import compare as module
 from fedparity.experiment.compare import COMPARED, ComparedRun, Comparison, Contender, compare
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, execute
-from fedparity.experiment.spec import parse
+from fedparity.experiment.spec_file import parse
 from fedparity.metrics import Table, gini, numbers, t_interval
 from fedparity.report.latex import latex_escape, to_latex
 from fedparity.report.tradeoff import SIZE, _shared, draw_tradeoff, points
 
 SPEC = """\
-version = 1
+version = 2
 name = "{name}"
 rounds = {rounds}
 seeds = {seeds}
@@ -29,8 +29,9 @@ cohort = 2
 [population]
 clients = 8
 availability = "bernoulli:low=.3,high=.9"
-[task]
-dataset = "{dataset}"
+[data]
+set = "{dataset}"
+[training]
 epochs = 3
 {methods}
 """
@@ -164,7 +165,7 @@ def test_runs_are_joined_and_same_names_told_apart(pair, tmp_path):
     [
         ({"rounds": 7}, "rounds is 6 in the one and 7 in the other; run both with the same"),
         ({"seeds": 2}, "seeds is 3 in the one and 2 in the other"),
-        ({"dataset": "quadratic"}, "task.dataset is 'logistic' in the one and 'quadratic' in the other"),
+        ({"dataset": "quadratic"}, "data.set is 'logistic' in the one and 'quadratic' in the other"),
     ],
 )
 def test_runs_that_differ_in_more_than_methods_are_refused(pair, tmp_path, more, says):

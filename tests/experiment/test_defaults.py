@@ -1,17 +1,23 @@
 """A default that is written out changes nothing: the same resolved spec and the same bits."""
 
+import operator
+
 import numpy as np
 import pytest
 
 from fedparity import Coordinator, InProcess, run, stream
 from fedparity.core.errors import ConfigError, InputError, OutputError
 from fedparity.data import open_data
-from fedparity.experiment.spec import NUMPY, Task, parse, to_toml
+from fedparity.experiment.spec_file import parse, to_toml
+from fedparity.experiment.spec_parts import NUMPY, DataSpec, ExecutionSpec, ModelSpec, TrainingSpec
 from fedparity.experiment.tasks import build_task
 
 UNIFORM = '[[methods]]\nname = "uniform"\n'
 METHODS = UNIFORM + '[[methods]]\nname = "fairfedcs"\n'  # the second has the server hold data
-SMALL = "version = 1\nrounds = 2\ncohort = 3\nworkers = 1\n[population]\nclients = 12\navailability = 'bernoulli'\n"
+POPULATION = "[population]\nclients = 12\navailability = 'bernoulli'\n"
+SMALL = f"version = 2\nrounds = 2\ncohort = 3\n{POPULATION}[execution]\nworkers = 1\n"
+SECTIONS = {"data": DataSpec, "model": ModelSpec, "training": TrainingSpec, "execution": ExecutionSpec}
+KEYS = [f"{section}.{key}" for section, part in SECTIONS.items() for key in part.model_fields if key != "workers"]
 DATA_SETS = ["digits", "cifar10", "own.npz", "own.csv", *NUMPY]
 
 
@@ -20,24 +26,24 @@ def spec_of(*overrides, methods=METHODS):
 
 
 def defaults_of(dataset):
-    """What is documented to be meant where a key of [task] is left out."""
-    asked = spec_of(f"task.dataset={dataset}")
-    return {name: getattr(asked.resolved().task, name) for name in Task.model_fields}
+    """What is documented to be meant where a key is left out."""
+    full = spec_of(f"data.set={dataset}").resolved()
+    return {key: operator.attrgetter(key)(full) for key in KEYS}
 
 
 def written(name, value):
     text = str(value).lower() if isinstance(value, bool) else f"{value!r}" if isinstance(value, str) else value
-    return f"task.{name}={text}"
+    return f"{name}={text}"
 
 
 @pytest.mark.parametrize("dataset", DATA_SETS)
-@pytest.mark.parametrize("name", Task.model_fields)
+@pytest.mark.parametrize("name", KEYS)
 def test_a_default_of_the_task_written_out_resolves_to_the_same_spec(dataset, name):
     value = defaults_of(dataset)[name]
     if value is None:  # left out there, too
         return
-    said = spec_of(f"task.dataset={dataset}", written(name, value))
-    assert said.resolved() == spec_of(f"task.dataset={dataset}").resolved()
+    said = spec_of(f"data.set={dataset}", written(name, value))
+    assert said.resolved() == spec_of(f"data.set={dataset}").resolved()
 
 
 def trained(spec):
@@ -47,10 +53,10 @@ def trained(spec):
     return state.params.tobytes()
 
 
-EXECUTION = ("path", "threads", "channels_last", "device")
+EXECUTION = [key for key in KEYS if key.startswith("execution.")]
 
 
-@pytest.mark.parametrize("keys", [("partition",), ("model",), ("validation",), EXECUTION, tuple(Task.model_fields)])
+@pytest.mark.parametrize("keys", [["data.partition"], ["model.name"], ["data.validation"], EXECUTION, KEYS])
 def test_and_trains_to_the_same_bits(keys):
     asked = spec_of()
     values = {name: value for name, value in defaults_of("digits").items() if name in keys and value is not None}
@@ -65,16 +71,16 @@ def test_the_resolved_spec_as_a_file_trains_to_the_same_bits():
 
 
 def test_digits_are_an_mlp_trained_together_whatever_else_is_written():
-    for more in ([], ["task.partition=labels:k=2"], ["task.partition=iid"], ["task.validation=0.1"]):
-        task = spec_of(*more).resolved().task
-        assert (task.model, task.path) == ("mlp:hidden=32", "batched")
+    for more in ([], ["data.partition=labels:k=2"], ["data.partition=iid"], ["data.validation=0.1"]):
+        full = spec_of(*more).resolved()
+        assert (full.model.name, full.execution.path) == ("mlp:hidden=32", "batched")
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("task.labels_per_client=3", "key 'task.labels_per_client' is no more; write task.partition = \"labels:k=3\""),
-        ("task.hidden=64", "key 'task.hidden' is no more; write task.model = \"mlp:hidden=64\""),
+        ("task.labels_per_client=3", "key 'task.labels_per_client' is no more; write data.partition = \"labels:k=3\""),
+        ("task.hidden=64", "key 'task.hidden' is no more; write model.name = \"mlp:hidden=64\""),
     ],
 )
 def test_keys_of_older_specs_say_what_to_write_instead(old, new):
@@ -88,11 +94,11 @@ def test_keys_of_older_specs_say_what_to_write_instead(old, new):
 )
 def test_more_clients_than_digits_are_refused_with_the_fix(partition):
     with pytest.raises(ConfigError, match=r"lower clients"):
-        build_task(spec_of("population.clients=5000", f"task.partition={partition}"), 0)
+        build_task(spec_of("population.clients=5000", f"data.partition={partition}"), 0)
 
 
 def test_more_clients_than_digits_may_share_them_if_the_spec_says_so():
-    task = build_task(spec_of("population.clients=5000", "task.partition=labels:k=2,samples=4", methods=UNIFORM), 0)
+    task = build_task(spec_of("population.clients=5000", "data.partition=labels:k=2,samples=4", methods=UNIFORM), 0)
     assert {len(rows) for rows in task.samples.train} == {4}
 
 
@@ -115,27 +121,27 @@ def test_a_table_of_a_spec_is_trained_on(tmp_path):
     x = 100 * (rng.normal(size=(120, 2)) + 4 * np.array([[0, 0], [0, 1], [1, 0]])[y]) + 1000
     rows = [f"{a},{b},{'abc'[c]},c{i % 12}" for i, ((a, b), c) in enumerate(zip(x, y, strict=True))]
     path.write_text("\n".join(["u,v,kind,who", *rows]), encoding="utf-8")
-    keys = (f"task.dataset={path}", "task.label=kind", "task.client=who", "task.standardise=true")
+    keys = (f"data.set={path}", "data.label=kind", "data.client=who", "data.standardise=true")
     spec = spec_of(*keys, methods=UNIFORM)
-    assert (spec.resolved().task.partition, spec.resolved().task.model) == ("groups", "logistic")
+    assert (spec.resolved().data.partition, spec.resolved().model.name) == ("groups", "logistic")
     task = build_task(spec, 0)
     assert [len(rows) for rows in task.samples.test] == [3] * 12
     state = run(Coordinator(12), InProcess(task), 5, num_clients=12, params=task.init(stream(0, "init")))
     assert task.accuracy(state.params) > 0.9
     with pytest.raises(ConfigError, match="12 groups are too few for 13 clients; lower clients to 12"):
         build_task(spec_of(*keys, "population.clients=13"), 0)
-    with pytest.raises(InputError, match="client names a column of a table, but dataset='digits' is none"):
-        spec_of("task.client=who")
+    with pytest.raises(InputError, match="client names a column of a table, but set='digits' is none"):
+        spec_of("data.client=who")
     with pytest.raises(ConfigError, match=r"task\.features='efficientnet_lite0' needs images of bytes"):
-        build_task(spec_of(*keys, "task.features=efficientnet_lite0"), 0)
+        build_task(spec_of(*keys, "data.features=efficientnet_lite0"), 0)
 
 
 def test_numbers_as_npz_are_trained_on_by_a_model_for_numbers(tmp_path):
     y = np.arange(60) % 3
     x = np.random.default_rng(0).normal(size=(60, 4)) + 3 * np.eye(4)[y]
     np.savez(tmp_path / "own.npz", x_train=x[:48], y_train=y[:48], x_test=x[48:], y_test=y[48:])
-    keys = (f"task.dataset={tmp_path / 'own.npz'}", "task.partition=iid")
-    task = build_task(spec_of(*keys, "task.model=logistic", methods=UNIFORM), 0)
+    keys = (f"data.set={tmp_path / 'own.npz'}", "data.partition=iid")
+    task = build_task(spec_of(*keys, "model.name=logistic", methods=UNIFORM), 0)
     state = run(Coordinator(12), InProcess(task), 10, num_clients=12, params=task.init(stream(0, "init")))
     assert task.accuracy(state.params) > 0.9
     with pytest.raises(ConfigError, match=r"for cnn, such as .*; use mlp or logistic for other shapes"):

@@ -30,11 +30,11 @@ def images(path, seed):
 
 def test_what_is_generated_is_no_input():
     assert input_digests(spec_of()) == {}
-    assert input_digests(spec_of("task.dataset=logistic")) == {}
+    assert input_digests(spec_of("data.set=logistic")) == {}
 
 
 def test_data_sets_by_name_are_their_official_digests():
-    one, other = (input_digests(spec_of(f"task.dataset={name}")) for name in ("digits", "cifar10"))
+    one, other = (input_digests(spec_of(f"data.set={name}")) for name in ("digits", "cifar10"))
     assert list(one) == ["dataset digits"]
     assert list(other) == ["dataset cifar10"]
     assert one["dataset digits"] != other["dataset cifar10"]
@@ -46,8 +46,8 @@ def test_files_are_their_bytes_under_names_without_folders(tmp_path):
     a_trace(tmp_path / "phones.csv", 0)
     (tmp_path / "w.safetensors").write_bytes(b"weights")
     spec = spec_of(
-        f"task.dataset={tmp_path / 'pets.npz'}",
-        f"task.weights={tmp_path / 'w.safetensors'}",
+        f"data.set={tmp_path / 'pets.npz'}",
+        f"model.weights={tmp_path / 'w.safetensors'}",
         f"population.availability={tmp_path / 'phones.csv'}",
         "population.clients=6",
     )
@@ -62,7 +62,7 @@ def test_files_are_their_bytes_under_names_without_folders(tmp_path):
 
 
 def test_published_weights_are_their_contents():
-    found = input_digests(spec_of("task.dataset=cifar10", "task.features=efficientnet_lite0"))
+    found = input_digests(spec_of("data.set=cifar10", "data.features=efficientnet_lite0"))
     assert list(found) == ["dataset cifar10", "weights efficientnet_lite0"]
 
 
@@ -70,7 +70,7 @@ def test_published_weights_are_their_contents():
 def test_a_run_does_not_go_on_with_another_file_of_the_same_name(tmp_path, kind):
     name, write, *keys = {
         "trace": ("t.csv", a_trace, "population.availability={}"),
-        "dataset": ("d.npz", images, "task.dataset={}", "task.model=logistic"),
+        "dataset": ("d.npz", images, "data.set={}", "model.name=logistic"),
     }[kind]
     write(tmp_path / name, 0)
     given = [key.format(tmp_path / name) for key in keys]

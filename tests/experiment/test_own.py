@@ -47,7 +47,7 @@ def test_the_path_follows_from_the_module_and_may_be_said():
     frozen = linear()
     frozen[0].requires_grad_(requires_grad=False)
     assert isinstance(torch_task(frozen, X, Y, 5), TorchTask)
-    assert isinstance(torch_task(linear(), X, Y, 5, path="plain"), TorchTask)
+    assert isinstance(torch_task(linear(), X, Y, 5, path="sequential"), TorchTask)
     assert isinstance(torch_task(Residual(), X, Y, 5, path="batched"), Batched)
     assert isinstance(torch_task("logistic", X, Y, 5), Batched)
     assert torch_task("mlp:hidden=5", X, Y, 5).flat.size == 6 * 5 + 5 + 5 * 4 + 4
@@ -92,10 +92,10 @@ def test_lists_say_who_holds_which_rows():
 
 def test_bytes_are_divided_by_255_and_floats_taken_as_they_are():
     images = RNG.integers(0, 256, (120, 3, 4, 4), dtype=np.uint8)
-    task = torch_task("logistic", images, Y, 5, path="plain")
+    task = torch_task("logistic", images, Y, 5, path="sequential")
     assert task.samples.x_train.dtype == np.uint8
     assert torch.equal(task.floats(images[:2]), torch.tensor(images[:2]).float() / 255)
-    assert torch.equal(torch_task("logistic", X, Y, 5, path="plain").floats(X[:2]), torch.tensor(X[:2]))
+    assert torch.equal(torch_task("logistic", X, Y, 5, path="sequential").floats(X[:2]), torch.tensor(X[:2]))
 
 
 def test_standardised_features_have_mean_0_and_deviation_1_on_training_samples():

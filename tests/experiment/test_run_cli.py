@@ -18,17 +18,17 @@ from fedparity.metrics.measures import heading
 
 START = [sys.executable, "-c", "from fedparity.cli.main import main; main()"]
 ENVIRONMENT = os.environ | {"COLUMNS": "80", "PYTHONUNBUFFERED": "1"}
-ONE = 'version = 1\n[[methods]]\nname = "parity"\n'
+ONE = 'version = 2\n[[methods]]\nname = "parity"\n'
 SPEC = """\
-version = 1
+version = 2
 name = "small"
 rounds = 10
 cohort = 3
 [population]
 clients = 12
 availability = "bernoulli:low=.1,high=.8"
-[task]
-dataset = "logistic"
+[data]
+set = "logistic"
 [[methods]]
 name = "uniform"
 [[methods]]
@@ -76,7 +76,7 @@ def test_init_writes_a_spec_that_runs_and_never_over_one(tmp_path):
     assert again.stderr == "fedparity: first.toml is already there; give another name or remove it\n"
     assert (tmp_path / "first.toml").read_text(encoding="utf-8") == text
 
-    small = ("--set", "rounds=3", "--set", "task.dataset=logistic")
+    small = ("--set", "rounds=3", "--set", "data.set=logistic")
     ran = fedparity("run", "first.toml", *small, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert holds_results(tmp_path / "runs" / "first")
@@ -142,12 +142,23 @@ def test_one_method_prints_a_line_a_round_and_is_not_called_the_fairest(tmp_path
 
 
 def test_what_is_undefined_is_a_dash(tmp_path, spec):
-    small = ("--set", 'methods=[{name="parity"}]', "--set", "rounds=2", "--set", "task.dataset=quadratic")
+    small = ("--set", 'methods=[{name="parity"}]', "--set", "rounds=2", "--set", "data.set=quadratic")
     done = fedparity("run", spec.name, *small, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "accuracy -  gap" in done.stdout
     assert "nan" not in done.stdout
     assert next(line for line in done.stdout.splitlines() if line.startswith("method")).split()[1] == "gap"
+
+
+def test_a_run_that_learnt_nothing_says_so(tmp_path, spec):
+    done = fedparity(
+        "run", spec.name, "--out", "out", "--set", "rounds=3", "--set", "population.dropout=1", cwd=tmp_path
+    )
+    assert done.returncode == 3
+    assert "No update of any client was ever used." in done.stdout
+    assert "Fairest" not in done.stdout
+    assert done.stderr.splitlines()[-1] == "Nothing was learnt: no update of any client was used."
+    assert holds_results(tmp_path / "out")
 
 
 def test_a_second_run_into_the_same_folder_needs_overwrite(tmp_path, spec):
@@ -229,10 +240,10 @@ def test_a_folder_that_cannot_be_used_is_one_line_before_any_round(tmp_path, spe
 
 WRONG = {
     "broken": ("version = = 1\n", "spec.toml: not valid TOML: Invalid value (at line 1, column 11)"),
-    "empty": ("", "spec.toml: key 'version' is missing; add it (version = 1)"),
-    "newer": (ONE.replace("1", "2", 1), "spec.toml: key 'version' is 2: input should be 1"),
+    "empty": ("", "spec.toml: key 'version' is missing; add it (version = 2)"),
+    "newer": (ONE.replace("2", "3", 1), "spec.toml: key 'version' is 3: input should be 2"),
     "unknown key": ("rouns = 3\n" + ONE, "spec.toml: unknown key 'rouns'; did you mean 'rounds'?"),
-    "nested key": (ONE + "[task]\nepoch = 1\n", "unknown key 'task.epoch'; did you mean 'task.epochs'?"),
+    "nested key": (ONE + "[training]\nepoch = 1\n", "unknown key 'training.epoch'; did you mean 'training.epochs'?"),
     "no rounds": ("rounds = 0\n" + ONE, "spec.toml: key 'rounds' is 0: input should be greater than or equal to 1"),
     "cohort": ("cohort = 101\n" + ONE, "spec.toml: cohort=101 but population.clients=100; lower cohort to 100"),
     "method": (ONE.replace("parity", "paritee"), "methods.0: unknown method 'paritee'; did you mean 'parity'?"),
@@ -240,7 +251,7 @@ WRONG = {
     "twice": (ONE + '[[methods]]\nname = "parity"\n', "methods: 'parity' is listed twice; give each its own name"),
     "key with a line break": ('"a\\nb" = 1\n' + ONE, "spec.toml: unknown key 'a\\nb'; known: cohort"),
     "alpha": (
-        'task = {dataset = "quadratic"}\n' + ONE + 'scheduler = "reactive:alpha=1/2"\n',
+        'data = {set = "quadratic"}\n' + ONE + 'scheduler = "reactive:alpha=1/2"\n',
         "alpha has 2 numbers but there are 100 clients",
     ),
 }

@@ -18,7 +18,8 @@ from fedparity.experiment.results import FILES, open_store
 from fedparity.experiment.run import Run
 from fedparity.experiment.runner import Callbacks, build_coordinator, build_task, draw_trace, execute, prepare
 from fedparity.experiment.schedule import Setting, schedule
-from fedparity.experiment.spec import MethodSpec, load, parse, to_toml
+from fedparity.experiment.spec import MethodSpec
+from fedparity.experiment.spec_file import load, parse, to_toml
 from fedparity.local import Mixed, Plain
 from fedparity.schedulers import Parity, Reactive
 from fedparity.surrogates import NoSurrogate, UtilitySurrogate
@@ -35,9 +36,9 @@ def spec_of(*overrides, methods=("uniform", "parity")):
         "cohort=3",
         "population.clients=14",
         "population.availability=bernoulli:low=.1,high=.8",
-        "task.dataset=quadratic",
+        "data.set=quadratic",
     ]
-    return parse(f"version = 1\n{entries}", "test", [*base, *overrides])
+    return parse(f"version = 2\n{entries}", "test", [*base, *overrides])
 
 
 def heads(results):
@@ -59,7 +60,7 @@ def same_trace(a, b):
 @pytest.fixture(scope="module")
 def everything():
     """All named methods, two seeds, with dropout: shared by the tests that only look."""
-    return execute(spec_of("seeds=2", "population.dropout=0.2", "task.dataset=logistic", methods=ALL))
+    return execute(spec_of("seeds=2", "population.dropout=0.2", "data.set=logistic", methods=ALL))
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +80,8 @@ def rows_of(path):
 
 @pytest.mark.parametrize("dataset", ["quadratic", "logistic"])
 def test_the_same_spec_gives_the_same_bits_with_any_number_of_workers(dataset):
-    given = (f"task.dataset={dataset}", "seeds=2", "population.dropout=0.2")
-    first, again, four = (execute(spec_of(*given, f"workers={n}", methods=ALL)) for n in (1, 1, 4))
+    given = (f"data.set={dataset}", "seeds=2", "population.dropout=0.2")
+    first, again, four = (execute(spec_of(*given, f"execution.workers={n}", methods=ALL)) for n in (1, 1, 4))
     assert len(set(heads(first).values())) > len(ALL)
     for other in (again, four):
         assert heads(other) == heads(first)
@@ -94,13 +95,13 @@ def test_another_seed_is_another_run():
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_method_alone_is_the_same_as_among_others(everything, name):
-    alone = execute(spec_of("seeds=2", "population.dropout=0.2", "task.dataset=logistic", methods=(name,)))
+    alone = execute(spec_of("seeds=2", "population.dropout=0.2", "data.set=logistic", methods=(name,)))
     assert heads(alone) == {key: head for key, head in heads(everything).items() if key[0] == name}
     assert [run.ledger for run in alone.runs] == [run.ledger for run in everything.of(name)]
 
 
 def test_the_order_of_methods_changes_nothing(everything):
-    turned = execute(spec_of("seeds=2", "population.dropout=0.2", "task.dataset=logistic", methods=ALL[::-1]))
+    turned = execute(spec_of("seeds=2", "population.dropout=0.2", "data.set=logistic", methods=ALL[::-1]))
     assert heads(turned) == heads(everything)
     assert turned.methods == list(ALL[::-1])
 
@@ -145,8 +146,8 @@ def test_the_trace_depends_on_its_seed_alone():
 
 
 def test_the_task_s_keys_reach_the_task():
-    keys = ("task.rate=0.07", "task.epochs=3", "task.batch=5")
-    logistic = build_task(spec_of("task.dataset=logistic", *keys), 0)
+    keys = ("training.rate=0.07", "training.epochs=3", "training.batch=5")
+    logistic = build_task(spec_of("data.set=logistic", *keys), 0)
     assert (logistic.rate, logistic.epochs, logistic.batch, logistic.num_clients) == (0.07, 3, 5, 14)
     quadratic = build_task(spec_of(*keys), 0)
     assert (quadratic.rate, quadratic.steps, quadratic.num_clients) == (0.07, 3, 14)

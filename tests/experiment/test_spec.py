@@ -11,18 +11,30 @@ from pydantic import ValidationError
 
 from fedparity.core.errors import ConfigError, FedparityError, InputError
 from fedparity.experiment.methods import METHODS
-from fedparity.experiment.spec import MethodSpec, Population, Spec, Task, load, parse, starter, to_toml
+from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.experiment.spec_file import load, parse, starter, to_toml
+from fedparity.experiment.spec_parts import DataSpec, ExecutionSpec, ModelSpec, Population, TrainingSpec
 from fedparity.experiment.starters import read_starter
 
 FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
 METHOD = '[[methods]]\nname = "parity"\n'
-SMALL = f"version = 1\n{METHOD}"
+SMALL = f"version = 2\n{METHOD}"
+
+
+SECTIONS = {
+    "population": Population,
+    "data": DataSpec,
+    "model": ModelSpec,
+    "training": TrainingSpec,
+    "execution": ExecutionSpec,
+    "methods": MethodSpec,
+}
 
 
 def keys():
     """Every key of a spec as a user writes it, with its field."""
     for name, field in Spec.model_fields.items():
-        inner = {"population": Population, "task": Task, "methods": MethodSpec}.get(name)
+        inner = SECTIONS.get(name)
         if inner is None:
             yield name, field
         else:
@@ -37,15 +49,15 @@ KEYS = dict(keys())
 
 def test_the_least_spec_is_all_defaults():
     spec = parse(SMALL, "f.toml")
-    assert (spec.rounds, spec.cohort, spec.seeds, spec.workers) == (100, 5, 1, None)
-    assert spec.population == Population()
-    assert spec.task == Task()
+    assert (spec.rounds, spec.cohort, spec.seeds, spec.execution.workers) == (100, 5, 1, None)
+    for name in [*SECTIONS][:-1]:
+        assert getattr(spec, name) == SECTIONS[name]()
     assert [m.name for m in spec.methods] == ["parity"]
 
 
 def test_the_starter_parses_and_holds_only_defaults():
     spec = parse(starter(), "starter")
-    assert spec == Spec(version=1, name="first", methods=(MethodSpec(name="uniform"), MethodSpec(name="parity")))
+    assert spec == Spec(name="first", methods=(MethodSpec(name="uniform"), MethodSpec(name="parity")))
 
 
 def test_the_starter_shows_every_key_with_its_meaning():
@@ -65,7 +77,7 @@ def test_the_starter_shows_every_key_with_its_meaning():
 
 
 def test_the_starter_s_own_combination_works_when_the_comments_are_taken_off():
-    head, _, own = starter().partition("# An own combination")
+    head, _, own = starter().partition("# A custom combination")
     own = "\n".join(line.removeprefix("# ") for line in own.splitlines()[1:])
     spec = parse(head + own, "starter")
     assert spec.methods[-1] == MethodSpec(
@@ -92,7 +104,7 @@ def test_the_demo_compares_all_named_methods_on_phones():
         "parity",
         "parity_surrogate",
     ]
-    assert (spec.name, spec.population.availability, spec.task.dataset) == ("demo", "phones", "digits")
+    assert (spec.name, spec.population.availability, spec.data.set) == ("demo", "phones", "digits")
 
 
 def test_load_reads_a_file(tmp_path):
@@ -107,8 +119,20 @@ def test_load_reads_a_file(tmp_path):
 
 names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}\Z")
 paths = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).map(lambda text: f"./{text}")
+NESTED = {
+    "name": "with_quota",
+    "inner": {"name": "with_floor", "inner": {"name": "parity", "target": 0.5}},
+    "quota": 1.3,
+}
 components = {
-    "scheduler": ["parity", "uniform", "inverse", "parity:target=.5", "reactive:missed=offline,draw=top,lam=.7"],
+    "scheduler": [
+        "parity",
+        "uniform",
+        "inverse",
+        "parity:target=.5",
+        "reactive:missed=offline,draw=top,lam=.7",
+        NESTED,
+    ],
     "weighting": ["mean", "by_size", "all"],
     "surrogate": ["none", "utility", "utility:g=level"],
     "estimator": ["mean", "forecast", "beta:quantile=.25"],
@@ -125,30 +149,50 @@ contenders = st.builds(
 )
 
 
-common = {
+training = {
     "epochs": st.integers(1, 1000),
     "batch": st.integers(1, 4096),
     "rate": st.floats(0, 10, exclude_min=True),
-    "schedule": st.sampled_from(["constant", "cosine:every=10,floor=.1", "inverse"]),
+    "schedule": st.sampled_from(["constant", "cosine:every=10,floor=.1", {"name": "cosine", "every": 10}]),
 }
-tasks = st.builds(Task, dataset=st.sampled_from(["quadratic", "logistic"]), **common) | st.builds(
-    Task,
-    dataset=st.sampled_from(["digits", "cifar10", "mnist", "own/images.npz", "own/table.csv"]),
-    partition=st.none() | st.sampled_from(["dirichlet:alpha=.3", "iid"]),
-    model=st.none() | st.sampled_from(["cnn", "mlp:hidden=8/4", "resnet18:norm=batch", "logistic"]),
-    validation=st.none() | st.floats(0, 0.5),
-    scored_on=st.sampled_from([None, "validation"]),
-    weights=st.just("own.safetensors"),
-    trains=st.sampled_from(["", "fc"]),
-    steps=st.none() | st.integers(1, 9),
-    optimiser=st.sampled_from(["sgd", "adam"]),
-    momentum=st.floats(0, 0.9),
-    clip=st.none() | st.floats(0.1, 9),
-    path=st.sampled_from(["auto", "plain"]),
-    threads=st.none() | st.integers(1, 4),
-    channels_last=st.none() | st.booleans(),
-    device=st.sampled_from(["cpu", "cuda", "cuda:1"]),
-    **common,
+of_torch = {
+    "steps": st.none() | st.integers(1, 9),
+    "optimiser": st.sampled_from(["sgd", "adam"]),
+    "momentum": st.floats(0, 0.9),
+    "clip": st.none() | st.floats(0.1, 9),
+}
+workers = st.none() | st.integers(1, 256)
+tasks = st.fixed_dictionaries(
+    {
+        "data": st.builds(DataSpec, set=st.sampled_from(["quadratic", "logistic"])),
+        "training": st.builds(TrainingSpec, **training),
+        "execution": st.builds(ExecutionSpec, workers=workers),
+    }
+) | st.fixed_dictionaries(
+    {
+        "data": st.builds(
+            DataSpec,
+            set=st.sampled_from(["digits", "cifar10", "mnist", "own/images.npz", "own/table.csv", "own"]),
+            partition=st.none() | st.sampled_from(["dirichlet:alpha=.3", "iid", {"name": "dirichlet", "alpha": 0.3}]),
+            validation=st.none() | st.floats(0, 0.5),
+            scored_on=st.sampled_from([None, "validation"]),
+        ),
+        "model": st.builds(
+            ModelSpec,
+            name=st.none() | st.sampled_from(["cnn", "mlp:hidden=8/4", {"name": "mlp", "hidden": [8, 4]}, "logistic"]),
+            weights=st.just("own.safetensors"),
+            trains=st.sampled_from(["", "fc"]),
+        ),
+        "training": st.builds(TrainingSpec, **training, **of_torch),
+        "execution": st.builds(
+            ExecutionSpec,
+            path=st.sampled_from(["auto", "sequential"]),
+            threads=st.none() | st.integers(1, 4),
+            channels_last=st.none() | st.booleans(),
+            device=st.sampled_from(["cpu", "cuda", "cuda:1"]),
+            workers=workers,
+        ),
+    }
 )
 
 
@@ -156,7 +200,6 @@ tasks = st.builds(Task, dataset=st.sampled_from(["quadratic", "logistic"]), **co
 def specs(draw):
     cohort = draw(st.integers(1, 50))
     return Spec(
-        version=1,
         name=draw(names),
         seed=draw(st.integers(0, 2**62)),
         seeds=draw(st.integers(1, 1000)),
@@ -165,14 +208,13 @@ def specs(draw):
         over_select=draw(st.floats(0, 10)),
         min_reports=draw(st.integers(0, cohort)),
         utility=draw(st.sampled_from(["loss_drop", "global_loss_drop", "accuracy_gain"])),
-        workers=draw(st.none() | st.integers(1, 256)),
         population=Population(
             clients=draw(st.integers(cohort, 10_000_000)),
             availability=draw(st.sampled_from(["phones", "bernoulli:low=.2,high=1", "always"]) | paths),
             dropout=draw(st.floats(0, 1)),
             trace_seed=draw(st.none() | st.integers(0, 2**62)),
         ),
-        task=draw(tasks),
+        **draw(tasks),
         methods=tuple(draw(st.lists(contenders, min_size=1, max_size=4, unique_by=lambda m: m.name))),
     )
 
@@ -250,8 +292,8 @@ def test_one_key_changes_one_component_of_a_named_method():
         ("population.clients=50", "population.clients", 50),
         ("population.availability=bernoulli:low=.2,high=1", "population.availability", "bernoulli:low=.2,high=1"),
         ("population.trace_seed=3", "population.trace_seed", 3),
-        ("task.dataset=logistic", "task.dataset", "logistic"),
-        ("task.rate=1", "task.rate", 1.0),
+        ("data.set=logistic", "data.set", "logistic"),
+        ("training.rate=1", "training.rate", 1.0),
         ("population={clients=9, dropout=0.5}", "population.dropout", 0.5),
     ],
 )
@@ -305,32 +347,35 @@ def test_a_bad_override_is_one_line(override, says):
 
 
 WRONG = {
-    "unknown key": ("version = 1\nrouns = 3\n" + METHOD, "unknown key 'rouns'; did you mean 'rounds'? known: cohort,"),
+    "unknown key": ("version = 2\nrouns = 3\n" + METHOD, "unknown key 'rouns'; did you mean 'rounds'? known: cohort,"),
     "unknown key of a table": (
         SMALL + "[population]\nclint = 3\n",
         "unknown key 'population.clint'; did you mean 'population.clients'?",
     ),
-    "unknown key of the task": (SMALL + "[task]\nepoch = 3\n", "unknown key 'task.epoch'; did you mean 'task.epochs'?"),
+    "unknown key of training": (
+        SMALL + "[training]\nepoch = 3\n",
+        "unknown key 'training.epoch'; did you mean 'training.epochs'?",
+    ),
     "unknown key of a method": (
         SMALL + 'schedulr = "uniform"\n',
         "unknown key 'methods.0.schedulr'; did you mean 'methods.0.scheduler'?",
     ),
     "unknown table": (SMALL + "[populaton]\nclients = 3\n", "unknown key 'populaton'; did you mean 'population'?"),
-    "text for a number": ('version = 1\nrounds = "many"\n' + METHOD, "key 'rounds' is 'many': input should be a valid"),
-    "number as text": ('version = 1\nrounds = "5"\n' + METHOD, "key 'rounds' is '5': input should be a valid integer"),
-    "fraction": ("version = 1\nrounds = 1.5\n" + METHOD, "key 'rounds' is 1.5: input should be a valid integer"),
-    "truth value": ("version = 1\nrounds = true\n" + METHOD, "key 'rounds' is True: input should be a valid integer"),
-    "number for text": ("version = 1\nutility = 3\n" + METHOD, "key 'utility' is 3: input should be a valid string"),
-    "date": ("version = 1\nrounds = 2026-01-01\n" + METHOD, "key 'rounds' is date: input should be a valid integer"),
-    "number for a table": ("version = 1\ntask = 3\n" + METHOD, "key 'task' is 3: it must be a table of keys"),
+    "text for a number": ('version = 2\nrounds = "many"\n' + METHOD, "key 'rounds' is 'many': input should be a valid"),
+    "number as text": ('version = 2\nrounds = "5"\n' + METHOD, "key 'rounds' is '5': input should be a valid integer"),
+    "fraction": ("version = 2\nrounds = 1.5\n" + METHOD, "key 'rounds' is 1.5: input should be a valid integer"),
+    "truth value": ("version = 2\nrounds = true\n" + METHOD, "key 'rounds' is True: input should be a valid integer"),
+    "number for text": ("version = 2\nutility = 3\n" + METHOD, "utility: 3 must be text, NAME[:key=value,...], or"),
+    "date": ("version = 2\nrounds = 2026-01-01\n" + METHOD, "key 'rounds' is date: input should be a valid integer"),
+    "number for a table": ("version = 2\ndata = 3\n" + METHOD, "key 'data' is 3: it must be a table of keys"),
     "NaN": (
         SMALL + "[population]\ndropout = nan\n",
         "key 'population.dropout' is nan: input should be a finite number",
     ),
-    "infinite": (SMALL + "[task]\nrate = inf\n", "key 'task.rate' is inf: input should be a finite number"),
-    "no rounds": ("version = 1\nrounds = 0\n" + METHOD, "key 'rounds' is 0: input should be greater than or equal to"),
-    "no cohort": ("version = 1\ncohort = 0\n" + METHOD, "key 'cohort' is 0: input should be greater than or equal to"),
-    "negative seed": ("version = 1\nseed = -1\n" + METHOD, "key 'seed' is -1: input should be greater than or equal"),
+    "infinite": (SMALL + "[training]\nrate = inf\n", "key 'training.rate' is inf: input should be a finite number"),
+    "no rounds": ("version = 2\nrounds = 0\n" + METHOD, "key 'rounds' is 0: input should be greater than or equal to"),
+    "no cohort": ("version = 2\ncohort = 0\n" + METHOD, "key 'cohort' is 0: input should be greater than or equal to"),
+    "negative seed": ("version = 2\nseed = -1\n" + METHOD, "key 'seed' is -1: input should be greater than or equal"),
     "dropout": (SMALL + "[population]\ndropout = 1.1\n", "key 'population.dropout' is 1.1: input should be less than"),
     "memory of old": (
         SMALL + 'surrogate = "memory:own=replace"\n',
@@ -342,11 +387,11 @@ WRONG = {
         "cohort=5 but population.clients=4; lower cohort to 4",
     ),
     "min_reports": (
-        "version = 1\ncohort = 2\nover_select = 0.5\nmin_reports = 4\n" + METHOD,
+        "version = 2\ncohort = 2\nover_select = 0.5\nmin_reports = 4\n" + METHOD,
         "min_reports=4 but only 3 are asked; lower it or raise cohort",
     ),
     "unknown method": (
-        'version = 1\n[[methods]]\nname = "paritee"\n',
+        'version = 2\n[[methods]]\nname = "paritee"\n',
         "methods.0: unknown method 'paritee'; did you mean 'parity'? known: afl,",
     ),
     "unknown scheduler": (
@@ -358,15 +403,15 @@ WRONG = {
     "unknown estimator": (SMALL + 'estimator = "median"\n', "methods.0: estimator: unknown estimator 'median'; did"),
     "unknown availability": (
         SMALL + '[population]\navailability = "phons"\n',
-        "population.availability: unknown availability 'phons'; did you mean 'phones'?",
+        "population: availability: unknown availability 'phons'; did you mean 'phones'?",
     ),
     "unknown utility": (
-        'version = 1\nutility = "los_drop"\n' + METHOD,
+        'version = 2\nutility = "los_drop"\n' + METHOD,
         "utility: unknown utility 'los_drop'; did you mean 'loss_drop'?",
     ),
     "unknown dataset": (
-        SMALL + '[task]\ndataset = "mnits"\n',
-        "task: unknown data set 'mnits'; did you mean 'mnist'? known: cifar10, digits, logistic, mnist, quadratic",
+        SMALL + '[data]\nset = "mnits"\n',
+        "data: unknown data set 'mnits'; did you mean 'mnist'? known: cifar10, digits, logistic, mnist, quadratic",
     ),
     "component out of range": (
         SMALL + 'scheduler = "parity:ratio=0"\n',
@@ -382,24 +427,25 @@ WRONG = {
     ),
     "availability out of range": (
         SMALL + '[population]\navailability = "bernoulli:low=2"\n',
-        "population.availability: low=2.0 must be between 0 and 1",
+        "population: availability: low=2.0 must be between 0 and 1",
     ),
     "method twice": (SMALL + METHOD, "methods: 'parity' is listed twice; give each its own name"),
-    "empty methods": ("version = 1\nmethods = []\n", "methods is empty; list at least one, for example [[methods]]"),
-    "no methods": ("version = 1\n", "key 'methods' is missing; add it"),
-    "one table for methods": ('version = 1\n[methods]\nname = "parity"\n', "key 'methods' is dict: it must be a list"),
-    "names for methods": ('version = 1\nmethods = ["parity"]\n', "key 'methods.0' is 'parity': it must be a table"),
-    "method without a name": ('version = 1\n[[methods]]\nscheduler = "uniform"\n', "key 'methods.0.name' is missing"),
+    "empty methods": ("version = 2\nmethods = []\n", "methods is empty; list at least one, for example [[methods]]"),
+    "no methods": ("version = 2\n", "key 'methods' is missing; add it"),
+    "one table for methods": ('version = 2\n[methods]\nname = "parity"\n', "key 'methods' is dict: it must be a list"),
+    "numbers for methods": ("version = 2\nmethods = [3]\n", "key 'methods.0' is 3: it must be a table"),
+    "name of no method": ('version = 2\nmethods = ["paritee"]\n', "methods.0: unknown method 'paritee'; did you mean"),
+    "method without a name": ('version = 2\n[[methods]]\nscheduler = "uniform"\n', "key 'methods.0.name' is missing"),
     "slash in a method's name": (
-        'version = 1\n[[methods]]\nname = "a/b"\nscheduler = "uniform"\n',
+        'version = 2\n[[methods]]\nname = "a/b"\nscheduler = "uniform"\n',
         "key 'methods.0.name' is 'a/b': it must be 1 to 64 letters, digits and _ . + -, with a letter or digit first",
     ),
-    "run's name": ('version = 1\nname = "../up"\n' + METHOD, "key 'name' is '../up': it must be 1 to 64 letters"),
-    "no version": (METHOD, "key 'version' is missing; add it (version = 1)"),
-    "version 2": ("version = 2\n" + METHOD, "key 'version' is 2: input should be 1"),
-    "empty file": ("", "key 'version' is missing; add it (version = 1)"),
-    "broken TOML": ("version = 1\nrounds = = 3\n", "not valid TOML: Invalid value (at line 2, column 10)"),
-    "key twice": ("version = 1\nversion = 1\n", "not valid TOML: Cannot overwrite a value (at line 2, column 12)"),
+    "run's name": ('version = 2\nname = "../up"\n' + METHOD, "key 'name' is '../up': it must be 1 to 64 letters"),
+    "no version": (METHOD, "key 'version' is missing; add it (version = 2)"),
+    "version 3": ("version = 3\n" + METHOD, "key 'version' is 3: input should be 2"),
+    "empty file": ("", "key 'version' is missing; add it (version = 2)"),
+    "broken TOML": ("version = 2\nrounds = = 3\n", "not valid TOML: Invalid value (at line 2, column 10)"),
+    "key twice": ("version = 2\nversion = 2\n", "not valid TOML: Cannot overwrite a value (at line 2, column 12)"),
     "deep nonsense": ("x = " + "[" * 5000, "not valid TOML: "),
 }
 
@@ -432,7 +478,7 @@ def test_a_folder_is_not_a_spec(tmp_path):
 
 def test_what_is_not_utf_8_is_refused(tmp_path):
     path = tmp_path / "latin.toml"
-    path.write_bytes(b'version = 1\nname = "caf\xe9"\n')
+    path.write_bytes(b'version = 2\nname = "caf\xe9"\n')
     with pytest.raises(InputError, match=r"cannot be read as text .*0xe9.*; give a spec file in UTF-8") as caught:
         load(path)
     assert str(caught.value).startswith(f"{path}: ")
@@ -451,23 +497,23 @@ def test_a_spec_cannot_be_changed():
 # --- documentation
 
 SAID = {
-    "workers": "one a processor",
+    "execution.workers": "one a processor",
     "population.rule": "`charging & wifi`",
     "population.round_seconds": "the file's, else 1800",
     "population.start": "the file's, else 0",
     "population.work_seconds": "the file's, else 0",
     "population.watch": "all that the file has before start",
     "population.trace_seed": "the run's seed",
-    "task.partition": "tables with a client column: groups; else labels:k=2",
-    "task.validation": "0.02 if a method needs it, else 0",
-    "task.scored_on": "none: test samples",
-    "task.model": "digits: mlp:hidden=32; tables, features: logistic; else cnn",
-    "task.features": "none",
-    "task.weights": "none: drawn",
-    "task.steps": "none: epochs",
-    "task.clip": "none",
-    "task.threads": "by the model's family",
-    "task.channels_last": "by the model's family",
+    "data.partition": "tables with a client column: groups; else labels:k=2",
+    "data.validation": "0.02 if a method needs it, else 0",
+    "data.scored_on": "none: test samples",
+    "model.name": "digits: mlp:hidden=32; tables, features: logistic; else cnn",
+    "data.features": "none",
+    "model.weights": "none: drawn",
+    "training.steps": "none: epochs",
+    "training.clip": "none",
+    "execution.threads": "by the model's family",
+    "execution.channels_last": "by the model's family",
     "methods.estimator": "forecast for parity, else mean",
     "methods.rate": "the task's",
 }

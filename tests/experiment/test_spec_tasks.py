@@ -1,4 +1,4 @@
-"""From a spec's [task] to a task: any images, dealt as it says, given weights, frozen parts, the server's own data."""
+"""From a spec to a task: any images, dealt as it says, given weights, frozen parts, the server's own data."""
 
 import shutil
 
@@ -14,7 +14,7 @@ from fedparity.core.errors import ConfigError, InputError
 from fedparity.data import weights_path
 from fedparity.experiment import tasks
 from fedparity.experiment.runner import execute
-from fedparity.experiment.spec import parse, to_toml
+from fedparity.experiment.spec_file import parse, to_toml
 from fedparity.experiment.tasks import build_task
 from fedparity.models import MODELS
 from fedparity.models.chain import trained
@@ -46,9 +46,15 @@ def images(tmp_path):
 
 def spec_of(images, *overrides, methods=("uniform",)):
     entries = "".join(f'[[methods]]\nname = "{name}"\n' for name in methods)
-    base = ["rounds=3", "cohort=3", f"population.clients={CLIENTS}", "population.availability=bernoulli", "workers=1"]
-    task = [f"task.dataset={images}", "task.batch=5", "task.rate=0.05"]
-    return parse(f"version = 1\n{entries}", "test", [*base, *task, *overrides])
+    base = [
+        "rounds=3",
+        "cohort=3",
+        f"population.clients={CLIENTS}",
+        "population.availability=bernoulli",
+        "execution.workers=1",
+    ]
+    task = [f"data.set={images}", "training.batch=5", "training.rate=0.05"]
+    return parse(f"version = 2\n{entries}", "test", [*base, *task, *overrides])
 
 
 def weights_of(tmp_path, model, classes=CLASSES):
@@ -66,7 +72,7 @@ def weights_of(tmp_path, model, classes=CLASSES):
 
 
 def test_images_of_one_s_own_are_trained_on(images):
-    spec = spec_of(images, "task.model=cnn", "rounds=2")
+    spec = spec_of(images, "model.name=cnn", "rounds=2")
     (done,) = execute(spec).runs
     assert done.ledger.completed.sum() > 0
     assert np.isfinite(done.accuracy).all()
@@ -74,20 +80,20 @@ def test_images_of_one_s_own_are_trained_on(images):
     assert task.samples.x_train.shape == (72, 3, SIDE, SIDE)
     assert (task.samples.peak, task.samples.classes) == (255, CLASSES)
     assert sum(map(len, task.samples.train)) == 72
-    assert spec.resolved().task.partition == "labels:k=2"
+    assert spec.resolved().data.partition == "labels:k=2"
     assert (task.label_counts() > 0).sum(axis=1).tolist() == [2] * CLIENTS
 
 
 def test_images_learn(images):
-    spec = spec_of(images, "rounds=10", "task.model=logistic", "task.partition=iid", "task.rate=0.01", "cohort=6")
+    spec = spec_of(images, "rounds=10", "model.name=logistic", "data.partition=iid", "training.rate=0.01", "cohort=6")
     (done,) = execute(spec).runs
     assert done.column("accuracy")[-1] > 0.9  # chance is a quarter
 
 
 def test_a_partition_of_the_spec_deals_the_images(images):
-    even = build_task(spec_of(images, "task.partition=iid"), 0)
+    even = build_task(spec_of(images, "data.partition=iid"), 0)
     assert {len(rows) for rows in even.samples.train} == {72 // CLIENTS}
-    spec = spec_of(images, "task.partition=dirichlet:alpha=0.3", "task.model=logistic")
+    spec = spec_of(images, "data.partition=dirichlet:alpha=0.3", "model.name=logistic")
     skewed, again, other = (build_task(spec, seed) for seed in (0, 0, 1))
     assert sum(map(len, skewed.samples.train)) == 72
     assert len({len(rows) for rows in skewed.samples.train}) > 1
@@ -97,9 +103,9 @@ def test_a_partition_of_the_spec_deals_the_images(images):
 
 
 def test_features_of_digits_are_not_left_out_silently():
-    spec = parse('version = 1\n[[methods]]\nname = "parity"\n', "t", ["task.features=efficientnet_lite0:size=32"])
-    assert spec.resolved().task.partition == "labels:k=2"
-    assert spec.resolved().task.model == "logistic"
+    spec = parse('version = 2\n[[methods]]\nname = "parity"\n', "t", ["data.features=efficientnet_lite0:size=32"])
+    assert spec.resolved().data.partition == "labels:k=2"
+    assert spec.resolved().model.name == "logistic"
 
 
 # --- the server's own data
@@ -107,9 +113,9 @@ def test_features_of_digits_are_not_left_out_silently():
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_the_server_holds_two_percent_if_a_method_tries_models_out(images, tmp_path, frozen):
-    more = ["task.model=cnn", f"task.weights={weights_of(tmp_path, 'cnn')}", "task.trains=fc2"] if frozen else []
+    more = ["model.name=cnn", f"model.weights={weights_of(tmp_path, 'cnn')}", "model.trains=fc2"] if frozen else []
     spec = spec_of(images, *more, methods=("uniform", "fairfedcs"))
-    assert spec.resolved().task.validation == 0.02
+    assert spec.resolved().data.validation == 0.02
     task = build_task(spec, 0)
     held = task.samples.validation
     assert len(held) == round(0.02 * 72)
@@ -117,8 +123,8 @@ def test_the_server_holds_two_percent_if_a_method_tries_models_out(images, tmp_p
     assert sum(map(len, task.samples.train)) == 72 - len(held)
     loss = task.validate(task.init(stream(0, "init")))
     assert np.isfinite(loss)
-    bare = build_task(spec_of(images, *more, "task.validation=0.02"), 0)
-    whole = tasks._samples(spec.resolved().task, CLIENTS, 0, lambda *_: None)
+    bare = build_task(spec_of(images, *more, "data.validation=0.02"), 0)
+    whole = tasks._samples(spec.resolved().data, CLIENTS, 0, lambda *_: None)
     assert task.samples.y_train[held].tolist() == whole.y_train[whole.validation].tolist()
     assert bare.samples.y_train[bare.samples.validation].tolist() == task.samples.y_train[held].tolist()
     assert execute(spec).complete
@@ -126,15 +132,15 @@ def test_the_server_holds_two_percent_if_a_method_tries_models_out(images, tmp_p
 
 def test_without_such_a_method_clients_hold_everything(images):
     spec = spec_of(images)
-    assert spec.resolved().task.validation == 0
+    assert spec.resolved().data.validation == 0
     task = build_task(spec, 0)
     assert len(task.samples.validation) == 0
     assert task.validate is None
 
 
 def test_a_client_without_samples_is_named(images):
-    with pytest.raises(ConfigError, match=r"task.validation=0.5 leaves client \d+ without training samples; lower it"):
-        build_task(spec_of(images, "task.validation=0.5", "task.partition=quantity:law=power,skew=5"), 0)
+    with pytest.raises(ConfigError, match=r"data.validation=0.5 leaves client \d+ without training samples; lower it"):
+        build_task(spec_of(images, "data.validation=0.5", "data.partition=quantity:law=power,skew=5"), 0)
 
 
 # --- given weights, frozen parts
@@ -142,15 +148,16 @@ def test_a_client_without_samples_is_named(images):
 
 def plain_twin(spec, parts):
     """The same parts trained without a cache: the whole model, in which all else is frozen."""
-    t = spec.resolved().task
-    samples = tasks._samples(t, CLIENTS, 0, lambda *_: None)
-    module, given = tasks._module(t, samples)
+    full = spec.resolved()
+    samples = tasks._samples(full.data, CLIENTS, 0, lambda *_: None)
+    module, given = tasks._module(full.model, samples)
     assert given
     names = set(trained(module, parts))
     for name, parameter in module.named_parameters():
         parameter.requires_grad = name in names
-    training = Training(t.epochs, t.batch, t.rate, t.steps)
-    return TorchTask(module, samples, training, channels_last=bool(t.channels_last), first=vector_of(module))
+    training = Training(full.training.epochs, full.training.batch, full.training.rate, full.training.steps)
+    channels_last = bool(full.execution.channels_last)
+    return TorchTask(module, samples, training, channels_last=channels_last, first=vector_of(module))
 
 
 def trained_on(task, rounds):
@@ -163,10 +170,10 @@ def trained_on(task, rounds):
     [("cnn", "fc2"), ("cnn", "fc1, fc2"), ("cnn", "conv2"), ("cnn", "conv1"), ("resnet18", "fc"), ("mlp", "fc3")],
 )
 def test_a_frozen_beginning_computed_once_gives_the_same_training(images, tmp_path, model, parts):
-    model_keys = (f"task.model={model}", f"task.weights={weights_of(tmp_path, model)}", f"task.trains={parts}")
-    few = ("task.partition=dirichlet:alpha=1,test_samples=3", "task.steps=3", "task.rate=0.01")
+    model_keys = (f"model.name={model}", f"model.weights={weights_of(tmp_path, model)}", f"model.trains={parts}")
+    few = ("data.partition=dirichlet:alpha=1,test_samples=3", "training.steps=3", "training.rate=0.01")
     spec = spec_of(images, *model_keys, *few)
-    assert spec.resolved().task.path == "plain"
+    assert spec.resolved().execution.path == "sequential"
     task, twin = build_task(spec, 0), plain_twin(spec, [part.strip() for part in parts.split(",")])
     assert task.flat.size <= twin.flat.size
     cut = (twin.flat.size - task.flat.size) and (tmp_path / "cache" / "features").is_dir()
@@ -198,7 +205,7 @@ def split(task, difference):
 
 
 def test_a_frozen_beginning_is_read_from_the_cache(images, tmp_path):
-    keys = ("task.model=cnn", f"task.weights={weights_of(tmp_path, 'cnn')}", "task.trains=fc2")
+    keys = ("model.name=cnn", f"model.weights={weights_of(tmp_path, 'cnn')}", "model.trains=fc2")
     told = []
     first = build_task(spec_of(images, *keys), 0, 1, lambda what, done, of: told.append((what, done, of)))
     assert ("computing features", 72, 72) in told
@@ -210,12 +217,12 @@ def test_a_frozen_beginning_is_read_from_the_cache(images, tmp_path):
 
 def test_trains_without_weights_is_refused(images):
     with pytest.raises(InputError, match=r"trains='fc2' leaves the rest .* give weights"):
-        spec_of(images, "task.model=cnn", "task.trains=fc2")
+        spec_of(images, "model.name=cnn", "model.trains=fc2")
 
 
 def test_a_file_that_is_not_there_leaves_no_folder_behind(images, tmp_path, capsys, monkeypatch):
     spec = tmp_path / "s.toml"
-    spec.write_text(to_toml(spec_of(images, "task.model=cnn", "task.weights=gone.safetensors")))
+    spec.write_text(to_toml(spec_of(images, "model.name=cnn", "model.weights=gone.safetensors")))
     monkeypatch.setattr("sys.argv", ["fedparity", "run", str(spec), "--out", str(tmp_path / "out")])
     with pytest.raises(SystemExit, match="2"):
         main()
@@ -225,7 +232,7 @@ def test_a_file_that_is_not_there_leaves_no_folder_behind(images, tmp_path, caps
 
 def test_given_weights_are_the_first_model(images, tmp_path):
     path = weights_of(tmp_path, "cnn")
-    task = build_task(spec_of(images, "task.model=cnn", f"task.weights={path}"), 0)
+    task = build_task(spec_of(images, "model.name=cnn", f"model.weights={path}"), 0)
     module = MODELS.build("cnn").build((3, SIDE, SIDE), CLASSES)
     assert task.init(stream(0, "init")).tobytes() != vector_of(module).tobytes()
     assert task.init(stream(0, "init")).tobytes() == task.init(stream(1, "init")).tobytes()
@@ -233,21 +240,21 @@ def test_given_weights_are_the_first_model(images, tmp_path):
 
 def test_weights_that_do_not_fit_name_the_first_tensor(images, tmp_path):
     ten = weights_of(tmp_path, "cnn", classes=10)
-    keys = ("task.model=cnn", f"task.weights={ten}")
+    keys = ("model.name=cnn", f"model.weights={ten}")
     with pytest.raises(InputError, match=r"fc2.weight has shape \(10, 512\) in the file and \(4, 512\) in the model"):
         build_task(spec_of(images, *keys), 0)
-    head = build_task(spec_of(images, *keys, "task.head=skip"), 0)
+    head = build_task(spec_of(images, *keys, "model.head=skip"), 0)
     assert head.samples.classes == CLASSES
     with pytest.raises(InputError, match=r"cnn.safetensors: fc1.weight has shape"):
-        build_task(spec_of(images, "task.model=mlp", f"task.weights={ten}"), 0)
+        build_task(spec_of(images, "model.name=mlp", f"model.weights={ten}"), 0)
 
 
 def test_on_the_command_line_they_are_one_line(images, tmp_path):
     ten = weights_of(tmp_path, "cnn", classes=10)
     spec = tmp_path / "s.toml"
     spec.write_text(
-        f'version = 1\nrounds = 1\ncohort = 2\n[population]\nclients = {CLIENTS}\navailability = "bernoulli"\n'
-        f'[task]\ndataset = "{images}"\nmodel = "cnn"\nweights = "{ten}"\n[[methods]]\nname = "uniform"\n',
+        f'version = 2\nrounds = 1\ncohort = 2\n[population]\nclients = {CLIENTS}\navailability = "bernoulli"\n'
+        f'[data]\nset = "{images}"\n[model]\nname = "cnn"\nweights = "{ten}"\n[[methods]]\nname = "uniform"\n',
         encoding="utf-8",
     )
     done = CliRunner().invoke(app, ["run", str(spec), "--out", str(tmp_path / "run")], catch_exceptions=True)
@@ -269,9 +276,9 @@ def test_features_stand_in_for_images(images, tmp_path, monkeypatch):
         pytest.skip(str(error))
     shutil.copytree(kept.parent, tmp_path / "cache" / kept.parent.name)
     monkeypatch.setenv("FEDPARITY_CACHE", str(tmp_path / "cache"))
-    spec = spec_of(images, "task.features=efficientnet_lite0:size=32", methods=("uniform", "fairfedcs"))
-    found = spec.resolved().task
-    assert (found.model, found.path) == ("logistic", "batched")
+    spec = spec_of(images, "data.features=efficientnet_lite0:size=32", methods=("uniform", "fairfedcs"))
+    full = spec.resolved()
+    assert (full.model.name, full.execution.path) == ("logistic", "batched")
     task = build_task(spec, 0)
     assert task.samples.x_train.shape == (72, 1280)
     assert task.validate is not None

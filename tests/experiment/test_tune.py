@@ -9,19 +9,19 @@ from typer.testing import CliRunner
 from fedparity.cli.main import app
 from fedparity.core.errors import ConfigError
 from fedparity.experiment.runner import build_task, execute
-from fedparity.experiment.spec import load, parse
+from fedparity.experiment.spec_file import load, parse
 from fedparity.experiment.tune import Tuned, grid, tuned, with_rates
 
 SPEC = """
-version = 1
+version = 2
 rounds = 6
 cohort = 3
 seeds = 2
 [population]
 clients = 6
 availability = "bernoulli"
-[task]
-dataset = "logistic"
+[data]
+set = "logistic"
 [[methods]]
 name = "uniform"
 [[methods]]
@@ -38,7 +38,7 @@ def test_every_method_meets_every_rate_on_the_same_data():
     results = execute(wide)
     found = tuned(spec, [0.3, 0.001], results)
     assert found.accuracy.shape == (2, 2, 2)
-    alone = execute(parse(SPEC.replace('"logistic"', '"logistic"\nrate = 0.3'), "s", ["seed=10000"]))
+    alone = execute(parse(SPEC.replace('"logistic"', '"logistic"\n[training]\nrate = 0.3'), "s", ["seed=10000"]))
     last = [run.column("accuracy")[-1] for run in alone.of("uniform")]
     np.testing.assert_allclose(found.accuracy[0, 1], last)
     assert found.best("uniform") == 0.3
@@ -64,7 +64,7 @@ def test_refusals(rates, says):
 
 def test_what_cannot_be_tuned():
     with pytest.raises(ConfigError, match="'quadratic' has no accuracy to choose a rate by"):
-        grid(parse(SPEC, "s", ["task.dataset=quadratic"]), [0.1, 1])
+        grid(parse(SPEC, "s", ["data.set=quadratic"]), [0.1, 1])
     with pytest.raises(ConfigError, match="seeds=0"):
         grid(parse(SPEC, "s"), [0.1, 1], 0)
 
@@ -101,7 +101,7 @@ def images(path, seed):
 
 
 def of_images(path, *overrides):
-    text = SPEC.replace('"logistic"', f'"{path}"\nmodel = "logistic"\nbatch = 5')
+    text = SPEC.replace('"logistic"', f'"{path}"\n[model]\nname = "logistic"\n[training]\nbatch = 5')
     return parse(text, "s", ["population.availability=bernoulli:low=.8", *overrides])
 
 
@@ -117,12 +117,12 @@ def test_shuffled_test_labels_do_not_change_what_is_chosen(tmp_path):
     assert found[0].means.max() > 0.6  # it did learn: chance is a quarter
     tests = [execute(spec).of("uniform")[0].column("accuracy").tolist() for spec in chosen]
     assert tests[0] != tests[1]  # what a run reports does depend on them
-    assert [(s.seed, s.seeds, s.task.scored_on, s.task.validation) for s in chosen] == [(0, 2, None, None)] * 3
+    assert [(s.seed, s.seeds, s.data.scored_on, s.data.validation) for s in chosen] == [(0, 2, None, None)] * 3
 
 
 def test_what_is_scored_on_is_trained_on_by_nobody(tmp_path):
     pytest.importorskip("torch")
-    spec = grid(of_images(images(tmp_path / "i.npz", 1), "task.validation=0.1"), [0.1, 1])
+    spec = grid(of_images(images(tmp_path / "i.npz", 1), "data.validation=0.1"), [0.1, 1])
     whole = build_task(of_images(tmp_path / "i.npz"), spec.seed).samples
     samples = build_task(spec, spec.seed).samples
     assert samples.x_test is samples.x_train
@@ -140,9 +140,9 @@ def test_a_client_keeps_its_last_sample(tmp_path):
     pytest.importorskip("torch")
     path = images(tmp_path / "i.npz", 1)
     with pytest.raises(ConfigError, match="needs clients with more than one training sample"):
-        build_task(of_images(path, "task.scored_on=validation", "population.clients=80", "task.partition=iid"), 0)
-    more = ("population.clients=20", "task.partition=quantity:law=power,skew=3")
-    few = build_task(of_images(path, "task.scored_on=validation", *more), 0).samples.train
+        build_task(of_images(path, "data.scored_on=validation", "population.clients=80", "data.partition=iid"), 0)
+    more = ("population.clients=20", "data.partition=quantity:law=power,skew=3")
+    few = build_task(of_images(path, "data.scored_on=validation", *more), 0).samples.train
     whole = build_task(of_images(path, *more), 0).samples.train
     assert min(map(len, whole)) == min(map(len, few)) == 1
     assert sum(map(len, few)) < sum(map(len, whole))

@@ -13,7 +13,7 @@ from fedparity.experiment.compare import COMPARED, Cost
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.runner import execute
 from fedparity.experiment.schedule import Setting, schedule
-from fedparity.experiment.spec import parse
+from fedparity.experiment.spec_file import parse
 from fedparity.metrics import MEASURES, SUFFIXES, Outcome, numbers
 from fedparity.metrics.measures import RUN, heading, higher_is_better, measure_of
 from fedparity.schedulers import Uniform
@@ -106,8 +106,8 @@ def _base(key):
 def test_what_is_reported_is_what_is_defined():
     """Names in summary.json, the log, `schedule --json` and comparisons, against `MEASURES`: equal, both ways."""
     spec = parse(
-        'version = 1\nrounds = 2\ncohort = 2\n[population]\nclients = 4\navailability = "always"\n'
-        '[task]\ndataset = "logistic"\n[[methods]]\nname = "uniform"\n',
+        'version = 2\nrounds = 2\ncohort = 2\n[population]\nclients = 4\navailability = "always"\n'
+        '[data]\nset = "logistic"\n[[methods]]\nname = "uniform"\n',
         "test",
     )
     summary = execute(spec).summary()["methods"][0]

@@ -7,7 +7,7 @@ import pytest
 
 from fedparity.cli import catalogue
 from fedparity.core.errors import ConfigError
-from fedparity.experiment.spec import parse
+from fedparity.experiment.spec_file import parse
 from fedparity.report import citations
 from fedparity.report.citations import CITES, ENTRIES, bibtex, by_reference, keys_of
 
@@ -89,11 +89,11 @@ def test_keys_come_once_and_in_order_and_must_exist():
 
 
 SPEC = """\
-version = 1
+version = 2
 [population]
 availability = "{availability}"
-[task]
-dataset = "digits"
+[data]
+set = "digits"
 [[methods]]
 name = "cup_paper"
 [[methods]]

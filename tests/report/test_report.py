@@ -18,7 +18,9 @@ from fedparity.experiment.methods import METHODS
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.runner import execute
-from fedparity.experiment.spec import MethodSpec, Population, Spec, Task, parse
+from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.experiment.spec_file import parse
+from fedparity.experiment.spec_parts import Population
 from fedparity.experiment.starters import read_starter
 from fedparity.metrics import MEASURES
 from fedparity.report import charts, svg, tables, verdict, words
@@ -33,13 +35,12 @@ def spec(methods=("parity", "uniform", "cup_paper"), *, clients=12, rounds=15, d
     people = {key: rest.pop(key) for key in ("availability", "dropout") if key in rest}
     people = {"availability": "bernoulli", "dropout": 0.2} | people
     return Spec(
-        version=1,
         name="small",
         rounds=rounds,
         cohort=rest.pop("cohort", min(3, clients)),
         seeds=rest.pop("seeds", 2),
         population=Population(clients=clients, **people),
-        task=Task(dataset=dataset),
+        data={"set": dataset},
         methods=tuple(MethodSpec(name=name) if isinstance(name, str) else name for name in methods),
         **rest,
     )
@@ -195,7 +196,7 @@ def test_the_sources_are_there(results, page):
 
 
 def test_the_spec_is_shown_as_it_was_written(results):
-    assert "# my own &lt;remark&gt;" in render(results, "# my own <remark>\nversion = 1\n")
+    assert "# my own &lt;remark&gt;" in render(results, "# my own <remark>\nversion = 2\n")
 
 
 # ---- the verdict
@@ -409,6 +410,23 @@ def test_started_and_not_one_round_done(results):
 
 def test_a_complete_run_has_no_notice(page):
     assert "Interrupted" not in page
+
+
+def test_erased_clients_are_spoken_of(results, page):
+    assert "erased" not in page
+    text = render(dataclasses.replace(results, erased=frozenset({1, 4})))
+    assert "2 clients were erased from this run" in text
+    assert "the model keeps what it learnt" in text
+    assert results.summary()["erased"] == 0
+
+
+def test_a_run_in_which_no_update_was_used_has_no_winner():
+    found = execute(spec(dropout=1))
+    said = verdict.verdict(found)
+    assert (said.leaders, said.share) == (
+        [],
+        "No update of any client was ever used: nothing was learnt, and nothing shared.",
+    )
 
 
 def test_no_run_at_all(results):

@@ -239,7 +239,7 @@ def test_a_second_process_is_refused_within_a_second(tmp_path):
 def test_a_second_command_is_one_line_on_stderr(tmp_path):
     spec = spec_of()
     (tmp_path / "spec.toml").write_text(
-        'version = 1\nrounds = 8\ncohort = 3\n[population]\nclients = 14\n[task]\ndataset = "quadratic"\n'
+        'version = 2\nrounds = 8\ncohort = 3\n[population]\nclients = 14\n[data]\nset = "quadratic"\n'
         '[[methods]]\nname = "uniform"\n'
     )
     with open_store(tmp_path / "run", spec):
@@ -568,7 +568,7 @@ RUN = """
 import sys, time
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, execute
-from fedparity.experiment.spec import parse
+from fedparity.experiment.spec_file import parse
 sys.path.insert(0, sys.argv[2])
 from stored_runs import spec_of
 

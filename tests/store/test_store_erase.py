@@ -263,7 +263,7 @@ def test_every_component_forgets_and_goes_on(tmp_path, files_for_some, key, text
 @pytest.mark.parametrize("rule", list(UTILITIES))
 def test_every_utility_forgets(tmp_path, rule):
     spec = spec_of(
-        "task.dataset=logistic", f"population.clients={CLIENTS}", f"utility={rule}", methods=("parity_surrogate",)
+        "data.set=logistic", f"population.clients={CLIENTS}", f"utility={rule}", methods=("parity_surrogate",)
     )
     run_into(tmp_path / "run", spec)
     (state,) = states_of(tmp_path / "run").values()
@@ -412,7 +412,7 @@ with Store.read(sys.argv[1]) as store:
 
 
 def test_a_run_of_images_is_read_checked_and_erased_without_torch(tmp_path):
-    spec = spec_of("rounds=2", f"population.clients={CLIENTS}", "task.dataset=digits", "task.model=mlp:hidden=4")
+    spec = spec_of("rounds=2", f"population.clients={CLIENTS}", "data.set=digits", "model.name=mlp:hidden=4")
     run_into(tmp_path / "run", spec)
     subprocess.run([sys.executable, "-c", WITHOUT_TORCH, str(tmp_path / "run")], check=True)
 

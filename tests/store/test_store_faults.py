@@ -13,7 +13,7 @@ import pytest
 from fedparity.core.errors import InputError, OutputError
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, draw_trace, execute, state_classes
-from fedparity.experiment.spec import to_toml
+from fedparity.experiment.spec_file import to_toml
 from fedparity.store import Disk, Store, verify
 from fedparity.store import disk as disk_module
 from stored_runs import expected, outcome, run_into, spec_of, stop_after

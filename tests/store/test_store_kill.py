@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedparity.experiment.runner import execute, state_classes
-from fedparity.experiment.spec import to_toml
+from fedparity.experiment.spec_file import to_toml
 from fedparity.store import Store, verify
 from stored_runs import heads, sha256, spec_of
 

@@ -12,7 +12,7 @@ from fedparity.core.errors import ConfigError, InputError, OutputError
 from fedparity.core.journal import from_json
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, draw_trace, execute, state_classes
-from fedparity.experiment.spec import to_toml
+from fedparity.experiment.spec_file import to_toml
 from fedparity.store import DamagedError, Disk, Facts, Store, verify
 from fedparity.store import disk as disk_module
 from fedparity.store.heads import HEADS, Heads

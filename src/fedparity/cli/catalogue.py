@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fedparity.availability import AVAILABILITY, looks_like_a_path
+from fedparity.availability import AVAILABILITY
 from fedparity.core.errors import ConfigError, FedparityError, unknown
 from fedparity.core.imports import without_imports
 from fedparity.core.registry import OURS, Registry, component_class
@@ -32,6 +32,7 @@ from fedparity.weightings import WEIGHTINGS
 
 if TYPE_CHECKING:
     from fedparity.experiment.spec import Spec
+    from fedparity.experiment.spec_parts import Population
 
 Entry: TypeAlias = dict[str, Any]
 """`name, summary, parameters, reference, origin`."""
@@ -126,34 +127,35 @@ def _spec_keys(spec: Spec) -> Iterator[str]:
         named = METHODS.get(contender.name)
         yield from citations.keys_of("methods", contender.name, None if named is None else named.reference)
         yield from _component_keys(contender.model_dump())
-    yield from _component_keys(spec.model_dump())
-    yield from _component_keys(spec.task.model_dump())
-    yield from _availability_keys(spec.population.availability)
+    data = spec.data.model_dump()
+    more = {"utility": spec.utility, "dataset": spec.data.set, "model": spec.model.name}
+    yield from _component_keys(data | more | {"schedule": spec.training.schedule})
+    yield from _availability_keys(spec.population)
 
 
 def _component_keys(values: dict[str, Any]) -> Iterator[str]:
     """Of every key that names a component of some table, its citations; tables that are not here yet are looked up."""
-    for key, text in values.items():
-        if not isinstance(text, str) or key in ("name", "availability"):
+    for key, given in values.items():
+        if not isinstance(given, (str, dict)) or key == "name":
             continue
         of = TABLE_OF.get(key, f"{key}s")
         table = COMPONENTS.get(of)
         if table is None:
-            yield from citations.keys_of(of, text.partition(":")[0].strip())
-        elif (name := table.name_in(text)) in table:
+            yield from citations.keys_of(of, str(given))
+        elif (name := table.name_in(given)) in table:
             described = table.describe(name)
-            built = table.build(text)
+            built = table.of(given)
             if _counts(of, {k: getattr(built, k, None) for k in described["parameters"]}):
                 yield from citations.keys_of(of, name, described["reference"])
 
 
-def _availability_keys(text: str) -> Iterator[str]:
-    if not looks_like_a_path(text):
-        name = AVAILABILITY.name_in(text)
+def _availability_keys(people: Population) -> Iterator[str]:
+    if people.path is None:
+        name = AVAILABILITY.name_in(people.availability)
         if name in AVAILABILITY:
             yield from citations.keys_of("availability", name, AVAILABILITY.describe(name)["reference"])
         return
-    kind = trace_kind(text)
+    kind = trace_kind(people.path)
     if kind is not None:
         yield from citations.keys_of("traces", kind)
 

@@ -38,7 +38,6 @@ def cite_command(
 
 
 def _keys(text: str) -> list[str]:
-    from fedparity.availability import looks_like_a_path
     from fedparity.cli import catalogue
     from fedparity.report import citations
 
@@ -47,8 +46,8 @@ def _keys(text: str) -> list[str]:
         if text in citations.ENTRIES and not _listed_name(text):
             return [text]
         return [key for entry in catalogue.find(text) for key in catalogue.cites_of(entry)]
-    availability = spec.population.availability
-    if looks_like_a_path(availability) and catalogue.trace_kind(availability) is None:
+    availability = spec.population.path
+    if availability is not None and catalogue.trace_kind(availability) is None:
         say(f"fedparity: {availability} cannot be read here; add a citation of the trace yourself", stderr=True)
     return catalogue.cites_of_spec(spec)
 
@@ -62,7 +61,7 @@ def _listed_name(text: str) -> bool:
 def _spec_behind(text: str) -> Spec | None:
     """The spec of a file or a run; None if the text is no path."""
     from fedparity.core.imports import without_imports
-    from fedparity.experiment.spec import load, parse
+    from fedparity.experiment.spec_file import load, parse
     from fedparity.store import Store
 
     path = Path(text)

@@ -90,7 +90,7 @@ def compare_command(
         return
     if methods is None and spec is None:
         raise ConfigError("nothing to compare; give folders of runs, --methods a,b,c or --spec FILE")
-    options = {"rounds": rounds, "seeds": seeds, "workers": workers}
+    options = {"rounds": rounds, "seeds": seeds, "execution.workers": workers}
     laid_over = [f"{key}={value}" for key, value in options.items() if value is not None] + (overrides or [])
     built = _spec_of(spec, methods, beta, laid_over)
     _check_reference(reference, [m.name for m in built.methods])
@@ -120,7 +120,7 @@ def _run_and_compare(
     spec: Spec, out: Path, reference: str | None, shown: str, *, resume: bool, overwrite: bool
 ) -> None:
     from fedparity.experiment.compare import ComparedRun, compare
-    from fedparity.experiment.spec import to_toml
+    from fedparity.experiment.spec_file import to_toml
 
     quiet = shown != "table"
     with carried_out(spec, to_toml(spec), out, resume=resume, overwrite=overwrite, quiet=quiet) as (results, _):
@@ -141,7 +141,8 @@ def _spec_of(path: Path | None, methods: str | None, beta: str | None, overrides
     """The spec with the contenders asked for; a name that the spec defines is taken from there."""
     from fedparity.experiment.compare import with_betas
     from fedparity.experiment.methods import METHODS
-    from fedparity.experiment.spec import MethodSpec, load, parse, to_toml
+    from fedparity.experiment.spec import MethodSpec
+    from fedparity.experiment.spec_file import load, parse, to_toml
     from fedparity.experiment.starters import read_starter
 
     base = parse(read_starter("compare"), "--set", overrides) if path is None else load(path, overrides)

@@ -16,7 +16,7 @@ def report_command(run: RunFolder, *, as_json: AsJson = False) -> None:
     from fedparity.core.imports import without_imports
     from fedparity.experiment.results import REPORT
     from fedparity.experiment.run import Run
-    from fedparity.experiment.spec import parse
+    from fedparity.experiment.spec_file import parse
     from fedparity.store import DamagedError, Disk, Store
     from fedparity.store.manifest import differences
 

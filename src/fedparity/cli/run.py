@@ -39,7 +39,7 @@ def init_command(
     fedparity init my.toml
     """
     from fedparity.core.files import write_text
-    from fedparity.experiment.spec import starter
+    from fedparity.experiment.spec_file import starter
 
     if file.exists():
         raise ConfigError(f"{file} is already there; give another name or remove it")
@@ -64,7 +64,7 @@ def run_command(
     fedparity run my.toml --set population.clients=50 --set seeds=3 --out runs/small
     fedparity run my.toml --resume
     """
-    from fedparity.experiment.spec import load, to_toml
+    from fedparity.experiment.spec_file import load, to_toml
 
     loaded = load(spec, overrides or [])
     text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ def demo_command(
     fedparity demo
     fedparity demo --set rounds=20 --set seeds=1
     """
-    from fedparity.experiment.spec import parse, to_toml
+    from fedparity.experiment.spec_file import parse, to_toml
     from fedparity.experiment.starters import read_starter
 
     demo = read_starter("demo")

@@ -76,11 +76,12 @@ def show_run(run: Run) -> None:
     """The table after a run, and its outcome in a sentence."""
     s, seeds = run.spec, f"{run.seeds} seed{'s' if run.seeds > 1 else ''}"
     erased = f", {len(run.erased)} of them erased" if run.erased else ""
-    where = f"{s.population.clients} clients ({s.population.availability}){erased}"
+    where = f"{s.population.clients} clients ({s.population.shown}){erased}"
     say(f"{where}, {run.rounds} rounds, {s.asked} asked per round, {seeds}")
     show_measures(run.table, RUN_COLUMNS, first="method", decides=DECIDES["share"])
     used = any(one.ledger.completed.any() for one in run.runs)
-    say(verdict_of(run.table, "share") if used else "No update of any client was ever used.", wrap=True)
+    said = f"{verdict_of(run.table, 'share')} {run.table.caution()}".rstrip()
+    say(said if used else "No update of any client was ever used.", wrap=True)
 
 
 def show_schedules(results: list[Schedule], availability: str, by: Target) -> None:
@@ -104,7 +105,7 @@ def show_comparison(found: Comparison, files: Sequence[str]) -> None:
 
     s, seeds = found.spec, len(found.seeds)
     say(
-        f"{s.population.clients} clients ({s.population.availability}), {s.rounds} rounds, {s.asked} asked per round, "
+        f"{s.population.clients} clients ({s.population.shown}), {s.rounds} rounds, {s.asked} asked per round, "
         f"{seeds} seed{'s' if seeds > 1 else ''} on one trace"
     )
     for block in BLOCKS:

@@ -34,7 +34,7 @@ def tune_command(
     """
     from fedparity.core.files import write_text
     from fedparity.experiment.runner import Callbacks, execute, prepare
-    from fedparity.experiment.spec import load, to_toml
+    from fedparity.experiment.spec_file import load, to_toml
     from fedparity.experiment.stop import Stop
     from fedparity.experiment.tune import grid, tuned, with_rates
 

@@ -1,4 +1,4 @@
-"""Tables of named components: `NAME[:key=value,...]` in, a checked object out.
+"""Tables of named components: `NAME[:key=value,...]`, or a table with a `name`, in, a checked object out.
 
 A table maps a name to a frozen dataclass, or to a preset of one (`functools.partial`). Adding a component is one file
 and one line in its table; the command line, the docs and the conformance suites read the tables. Components of others
@@ -97,32 +97,51 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
             self._installed.pop(name, None)
         return maker
 
-    def name_in(self, text: str) -> str:
-        """The name that a component's text begins with; that of code of others is `package.module:Class`."""
-        return self._split(text)[0]
+    def name_in(self, given: str | Mapping[str, Any]) -> str:
+        """The name in a component's text or table; that of code of others is `package.module:Class`."""
+        return self._split(given if isinstance(given, str) else str(given.get("name")))[0]
 
-    def of(self, given: str | T) -> T:
-        """A component given as an object, or as the text of one."""
-        return self.build(given) if isinstance(given, str) else self._fitting(given)
+    def of(self, given: str | Mapping[str, Any] | T) -> T:
+        """A component given as an object, as its text, or as a table: `{"name": NAME, key: value, ...}`.
+
+        A value of a table may be a table itself, where a component takes another one.
+        """
+        if isinstance(given, str):
+            return self.build(given)
+        if not isinstance(given, Mapping):
+            return self._fitting(given)
+        name = given.get("name")
+        if not isinstance(name, str):
+            raise ConfigError(f"{self.kind}: a table needs a name, for example {{name = {next(iter(self))!r}}}")
+        only, rest = self._split(name)
+        if rest:
+            raise ConfigError(f"{self.kind} {name!r}: in a table settings are keys of their own; write name = {only!r}")
+        return self._make(only, lambda: ((key, value) for key, value in given.items() if key != "name"), only)
 
     def build(self, text: str) -> T:
         """The component that `NAME[:key=value,...]` or `package.module:Class[:key=value,...]` asks for."""
         name, rest = self._split(text)
+        return self._make(name, lambda: self._pairs(text, rest), text)
+
+    def _pairs(self, text: str, rest: str) -> Iterator[tuple[str, str]]:
+        for part in filter(None, (p.strip() for p in rest.split(","))):
+            key, equals, value = part.partition("=")
+            if not equals:
+                raise ConfigError(f"{self.kind} {text!r}: {part!r} must be written key=value")
+            yield key.strip(), value.strip()
+
+    def _make(self, name: str, settings: Callable[[], Iterable[tuple[str, Any]]], text: str) -> T:
         if name not in self._entries and not imports.allowed():
             return cast("T", imports.NotImported(text))
         maker = self[name]
-        given: dict[str, Any] = {}
         hints = _hints(self.kind, name, maker)
-        for part in filter(None, (p.strip() for p in rest.split(","))):
-            key, equals, value = part.partition("=")
-            key = key.strip()
-            if not equals:
-                raise ConfigError(f"{self.kind} {text!r}: {part!r} must be written key=value")
+        given: dict[str, Any] = {}
+        for key, value in settings():
             if key not in hints:
                 raise ConfigError(f"{self.kind} {name!r}: {unknown('key', key, hints)}")
             if key in given:
                 raise ConfigError(f"{self.kind} {text!r}: key {key!r} is given twice; keep one")
-            given[key] = convert(f"{name}:{key}", value.strip(), hints[key])
+            given[key] = convert(f"{name}:{key}", value, hints[key])
         try:
             return self._fitting(maker(**given))
         except FedparityError:
@@ -221,29 +240,31 @@ def _hints(kind: str, name: str, maker: Callable[..., Any]) -> dict[str, Any]:
     return {key: hints.get(key, str if value is None else type(value)) for key, value in given.items()}
 
 
-def convert(label: str, text: str, hint: Any) -> Any:
-    """`text` as a value of type `hint`; lists are written a/b/c, nothing as `none`.
+def convert(label: str, given: Any, hint: Any) -> Any:
+    """A text or a value of a table as a value of type `hint`; in text lists are written a/b/c, nothing as `none`.
 
-    A value that may be any text stays as it is: its component looks at it.
+    A value that may be any text or another component stays as it is: its component looks at it.
     """
     from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-    value: object = text
+    value = given
+    text = given.lower() if isinstance(given, str) else None
+    listed = any(typing.get_origin(h) is tuple for h in (hint, *typing.get_args(hint)))
     choices = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else ()
-    if str in choices and not (text.lower() == "none" and type(None) in choices):
-        return text
-    if text.lower() == "none":
+    if str in choices and isinstance(given, (str, Mapping)) and not (text == "none" and type(None) in choices):
+        return given
+    if text == "none":
         value = None
-    elif any(typing.get_origin(h) is tuple for h in (hint, *typing.get_args(hint))):
-        value = tuple(text.split("/"))
+    elif listed and isinstance(given, (str, list)):
+        value = tuple(given.split("/") if isinstance(given, str) else given)
     try:
-        found = TypeAdapter(hint).validate_python(value)
+        found = TypeAdapter(hint).validate_python(value, strict=None if isinstance(given, (str, list)) else True)
     except ValidationError as error:
-        raise ConfigError(f"{label}={text!r} must be {_name(hint)}") from error
+        raise ConfigError(f"{label}={one_line(given)} must be {_name(hint)}") from error
     except PydanticUserError as error:
-        raise ConfigError(f"{label}={text!r} cannot be given as text; give an object that has it") from error
+        raise ConfigError(f"{label}={one_line(given)} cannot be given as text; give an object that has it") from error
     if any(isinstance(x, float) and not math.isfinite(x) for x in (found if isinstance(found, tuple) else (found,))):
-        raise ConfigError(f"{label}={text!r} must be a finite number")
+        raise ConfigError(f"{label}={one_line(given)} must be a finite number")
     return found
 
 

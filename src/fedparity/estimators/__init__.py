@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from fedparity.core.errors import ConfigError, unknown
@@ -24,16 +25,16 @@ ESTIMATORS: Registry[Estimator[Any]] = Registry(
 )
 
 
-def estimator_of(text: str) -> Estimator[Any] | Literal["oracle"]:
-    """What `NAME[:key=value,...]` asks for; the oracle is made once there is a trace for it to know."""
-    name = ESTIMATORS.name_in(text)
-    if text == ORACLE:
+def estimator_of(given: str | Mapping[str, Any]) -> Estimator[Any] | Literal["oracle"]:
+    """What a text or a table asks for; the oracle is made once there is a trace for it to know."""
+    name = ESTIMATORS.name_in(given)
+    if given in (ORACLE, {"name": ORACLE}):
         return ORACLE
     if name == ORACLE:
-        raise ConfigError(f"estimator {text!r}: an oracle has no settings; write {ORACLE}")
+        raise ConfigError(f"estimator {given!r}: an oracle has no settings; write {ORACLE}")
     if ":" not in name and allowed() and name not in ESTIMATORS:
         raise unknown("estimator", name, (*ESTIMATORS, ORACLE))
-    return ESTIMATORS.build(text)
+    return ESTIMATORS.of(given)
 
 
 __all__ = [

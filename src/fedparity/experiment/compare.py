@@ -30,7 +30,7 @@ from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.metrics import Table, compare_methods, mean_ranks, pairs_needed
 from fedparity.metrics.measures import higher_is_better
-from fedparity.schedulers import SCHEDULERS, Parity
+from fedparity.schedulers import Parity
 
 WORD = 4
 """Bytes of a number on the wire, whatever the simulation works in."""
@@ -162,10 +162,7 @@ class Comparison:
         told = "; ".join(text for text in said if text)
         aside = " (oracles aside)" if table.hindsight and told else ""
         text = f"{told}{aside}." if told else "Nothing to compare by is defined."
-        if not table.by_chance:
-            return text
-        rivals, needed = len(table.contenders), table.seeds_needed
-        return f"{text} Differences may be chance: to tell {rivals} methods apart takes {needed} seeds or more."
+        return f"{text} {table.caution()}".rstrip()
 
     def note(self) -> str:
         """What stands under the differences: which interval and test, over how many pairs, corrected for how many."""
@@ -188,7 +185,7 @@ class Comparison:
             "seeds": len(self.seeds),
             "clients": self.spec.population.clients,
             "cohort": self.spec.cohort,
-            "availability": self.spec.population.availability,
+            "availability": self.spec.population.shown,
             "reference": self.reference,
             "metrics": {
                 key: {name: dataclasses.asdict(stat) for name, stat in found.items()}
@@ -262,7 +259,7 @@ def _or_none(value: float) -> float | None:
 # -- pairing ----------------------------------------------------------------------------------------------------------
 
 
-FREE = {"name", "workers", "methods"}
+FREE: dict[str, Any] = {"name": True, "methods": True, "execution": {"workers": True}}
 """Keys of a spec that may differ between paired runs."""
 
 
@@ -360,8 +357,7 @@ def _mean_steps(runs: Sequence[MethodRun]) -> float | None:
 def _curves(contenders: Sequence[Contender]) -> tuple[tuple[tuple[float, str], ...], ...]:
     groups: dict[str, list[tuple[float, str]]] = {}
     for c in contenders:
-        text = str(c.method.scheduler)
-        scheduler = SCHEDULERS.build(text)
+        scheduler = c.method.parts.scheduler
         if isinstance(scheduler, Parity) and not isinstance(scheduler.target, str):
             rest = c.method.model_dump(exclude={"name", "scheduler"})
             key = repr((dataclasses.replace(scheduler, target="share"), sorted(rest.items()), c.part.where))

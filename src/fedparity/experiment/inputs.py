@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from fedparity.availability import looks_like_a_path
 from fedparity.core.errors import InputError
 from fedparity.data.fetch import KNOWN
+from fedparity.data.table import SUFFIXES
 from fedparity.data.weights import find_weights
 from fedparity.experiment.spec import Spec
-from fedparity.models.features import EXTRACTORS
 
 
 def input_digests(spec: Spec) -> dict[str, str]:
@@ -19,20 +18,21 @@ def input_digests(spec: Spec) -> dict[str, str]:
     A data set that is fetched by name is held to the digests of its official files whenever it is read, and published
     weights to theirs: these stand for them. What is generated from the seed is no input.
     """
-    task = spec.resolved().task
+    full = spec.resolved()
+    data, weights = full.data, full.model.weights
     found: dict[str, str] = {}
-    if task.dataset.endswith(".npz"):
-        found |= _file("dataset", task.dataset)
-    elif task.dataset in KNOWN:
-        official = "".join(f"{name} {digest}\n" for name, digest in sorted(KNOWN[task.dataset].digests.items()))
-        found[f"dataset {task.dataset}"] = hashlib.sha256(official.encode()).hexdigest()
-    if task.features is not None:
-        name = EXTRACTORS.build(task.features).weights
+    if data.set.endswith((".npz", *SUFFIXES)):
+        found |= _file("dataset", data.set)
+    elif data.set in KNOWN:
+        official = "".join(f"{name} {digest}\n" for name, digest in sorted(KNOWN[data.set].digests.items()))
+        found[f"dataset {data.set}"] = hashlib.sha256(official.encode()).hexdigest()
+    if data.extractor is not None:
+        name = data.extractor.weights
         found[f"weights {name}"] = find_weights(name).contents
-    if task.weights is not None:
-        found |= _file("weights", task.weights)
-    if looks_like_a_path(spec.population.availability):
-        found |= _file("trace", spec.population.availability)
+    if weights is not None:
+        found |= _file("weights", weights)
+    if spec.population.path is not None:
+        found |= _file("trace", spec.population.path)
     return found
 
 

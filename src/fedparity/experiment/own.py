@@ -21,7 +21,7 @@ from fedparity.data import DataSet, from_frame
 from fedparity.data.dataset import every_fourth
 from fedparity.data.npy import finite
 from fedparity.data.partition import HeldOut, Partition, build, by_label
-from fedparity.data.partitions import PARTITIONS
+from fedparity.data.partitions import PARTITIONS, Scheme
 from fedparity.data.table import Frame
 from fedparity.models import MODELS
 from fedparity.tasks.samples import Samples
@@ -41,12 +41,12 @@ def torch_task(
     x: Any,
     y: Any = None,
     clients: Clients = 100,
-    partition: str = "labels:k=2",
+    partition: str | Scheme = "labels:k=2",
     *,
     test: Any = None,
     training: Training | None = None,
     seed: int = 0,
-    path: Literal["auto", "plain", "batched", "compiled"] = "auto",
+    path: Literal["auto", "sequential", "batched", "compiled"] = "auto",
     workers: int = 1,
     device: str = "cpu",
 ) -> Task:
@@ -63,7 +63,7 @@ def torch_task(
         module = MODELS.build(module).build(tuple(samples.x_train.shape[1:]), samples.classes)
     if path == "auto":
         whole = all(p.requires_grad for p in module.parameters())
-        path = "batched" if whole and device == "cpu" and chain_of(module) is not None else "plain"
+        path = "batched" if whole and device == "cpu" and chain_of(module) is not None else "sequential"
     return on_path(path)(module, samples, training or Training(), workers=workers, device=device)
 
 
@@ -72,11 +72,17 @@ def on_path(path: str) -> Callable[..., TorchTask]:
     from fedparity.tasks.batched import Batched
     from fedparity.tasks.torch_task import TorchTask
 
-    return TorchTask if path == "plain" else partial(Batched, compiled=path == "compiled")
+    return TorchTask if path == "sequential" else partial(Batched, compiled=path == "compiled")
 
 
 def own_samples(
-    x: Any, y: Any = None, clients: Clients = 100, partition: str = "labels:k=2", *, test: Any = None, seed: int = 0
+    x: Any,
+    y: Any = None,
+    clients: Clients = 100,
+    partition: str | Scheme = "labels:k=2",
+    *,
+    test: Any = None,
+    seed: int = 0,
 ) -> Samples:
     """Samples of arrays or tensors `x` and `y`, or of a `torch.utils.data.Dataset` of pairs alone.
 
@@ -99,7 +105,7 @@ def own_samples(
             what = " and ".join(f"{part.dtype} of shape {part.shape[1:]}" for part in (inputs, x_test))
             raise ConfigError(f"samples to train and to test on are {what}; make them the same")
     if isinstance(clients, int):
-        dealt = PARTITIONS.build(partition).split(labels, y_test, clients, seed)
+        dealt = PARTITIONS.of(partition).split(labels, y_test, clients, seed)
     else:
         dealt = _given(rows, labels, y_test, seed)
     return _samples((inputs, labels), (x_test, y_test), dealt, 255.0 if inputs.dtype == np.uint8 else 1.0)
@@ -111,7 +117,7 @@ def frame_samples(
     client: str | None = None,
     *,
     clients: int | None = None,
-    partition: str | None = None,
+    partition: str | Scheme | None = None,
     seed: int = 0,
 ) -> Samples:
     """Samples of a frame (pandas, polars): `data.table` says how it is read.
@@ -124,9 +130,9 @@ def frame_samples(
     return samples_of(data, partition or ("labels:k=2" if client is None else "groups"), clients, seed)
 
 
-def samples_of(data: DataSet, partition: str, clients: int, seed: int) -> Samples:
+def samples_of(data: DataSet, partition: str | Scheme, clients: int, seed: int) -> Samples:
     """A data set dealt to clients; images with their channels first, as models take them."""
-    scheme = PARTITIONS.build(partition)
+    scheme = PARTITIONS.of(partition)
     dealt = scheme.split(data.y_train, data.y_test, clients, seed, data.groups, groups_test=data.groups_test)
     train, test = (_channels_first(data.x_train), data.y_train), (_channels_first(data.x_test), data.y_test)
     return _samples(train, test, dealt, data.peak, data.classes)

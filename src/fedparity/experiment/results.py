@@ -22,7 +22,8 @@ from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.files import csv_text, remove, write_text
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.run import Run
-from fedparity.experiment.spec import Spec, to_toml
+from fedparity.experiment.spec import Spec
+from fedparity.experiment.spec_file import to_toml
 from fedparity.store import DamagedError, Disk, Store
 from fedparity.store.lock import LOCK
 from fedparity.store.manifest import DERIVED, MANIFEST, differences
@@ -41,7 +42,8 @@ def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrit
         raise ConfigError(f"{folder} is there but is not a run; give another --out")
     if there and not resume and not overwrite:
         raise ConfigError(
-            f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or give --out"
+            f"{folder} already holds a run; go on with --resume, replace it with --overwrite, or give --out "
+            "(in Python: resume=True, overwrite=True, out=)"
         )
     text = to_toml(spec.resolved())
     damaged: list[str] = []

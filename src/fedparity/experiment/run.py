@@ -22,7 +22,9 @@ from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, RoundRecord
 from fedparity.estimators import ORACLE
 from fedparity.experiment.metrics_log import COLUMNS
-from fedparity.experiment.spec import Spec, parse
+from fedparity.experiment.spec import Spec
+from fedparity.experiment.spec_file import parse
+from fedparity.experiment.spec_parts import component_text
 from fedparity.metrics import Frontier, Outcome, Table, frontier, influence
 from fedparity.store import Committed, Facts, Store
 
@@ -60,7 +62,7 @@ class MethodRun:
         return np.full(self.ledger.num_clients, np.nan) if self.facts is None else self.facts.own_accuracy
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """What a spec's methods left behind, seed by seed."""
 
@@ -107,6 +109,10 @@ class Run:
     def hindsight(self) -> list[str]:
         """Methods that know what no server can: yardsticks, which win no comparison."""
         return [m.name for m in self.resolved.methods if m.estimator == ORACLE or str(m.scheduler).startswith("fixed")]
+
+    def __repr__(self) -> str:
+        part = "" if self.complete else ", stopped early"
+        return f"Run({self.spec.name!r}: {', '.join(self.methods)}; {self.rounds} rounds, {self.seeds} seeds{part})"
 
     @property
     def methods(self) -> list[str]:
@@ -172,8 +178,8 @@ class Run:
             "rounds": self.rounds,
             "cohort": self.spec.cohort,
             "seeds": self.seeds,
-            "availability": self.spec.population.availability,
-            "utility": self.spec.utility,
+            "availability": self.spec.population.shown,
+            "utility": component_text(self.spec.utility),
             "complete": self.complete,
             "methods": [
                 {"method": name, "journal_sha256": [run.head for run in self.of(name)], **self.table.row(name)}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedparity.availability import AVAILABILITY, looks_like_a_path
 from fedparity.core.coordinator import Coordinator
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.imports import without_imports
@@ -25,25 +25,23 @@ from fedparity.core.types import Evals, RoundRecord, Vector
 from fedparity.data.dataset import Progress as DataProgress
 from fedparity.data.dataset import silent
 from fedparity.engines import InProcess, Intermittent
-from fedparity.estimators import ESTIMATORS, ORACLE, Oracle
+from fedparity.estimators import Oracle
 from fedparity.experiment.facts import facts_of
 from fedparity.experiment.inputs import input_digests
 from fedparity.experiment.metrics_log import MetricsLog
+from fedparity.experiment.results import open_store
 from fedparity.experiment.run import MethodRun, Run
-from fedparity.experiment.spec import NUMPY, MethodSpec, Spec, parse, to_toml
-from fedparity.experiment.tasks import build_task, processors
-from fedparity.local import LOCALS
-from fedparity.memory import MEMORIES
+from fedparity.experiment.spec import MethodSpec, Parts, Spec
+from fedparity.experiment.spec_file import parse, to_toml
+from fedparity.experiment.spec_parts import NUMPY
+from fedparity.experiment.tasks import Given, build_task, given_task, own_digest, owned, processors
 from fedparity.metrics import frontier
-from fedparity.schedulers import SCHEDULERS, Fixed
-from fedparity.servers import SERVERS
-from fedparity.servers.rate_schedules import RATE_SCHEDULES, Scaled
+from fedparity.schedulers import Fixed
+from fedparity.servers.rate_schedules import Scaled
 from fedparity.store import Facts, Store, finish_erasure
 from fedparity.store.origin import versions
-from fedparity.surrogates import SURROGATES
 from fedparity.traces import load_trace
-from fedparity.utility import UTILITIES
-from fedparity.weightings import WEIGHTINGS, QFair
+from fedparity.weightings import QFair
 
 Asked = Callable[[], bool]
 """Whether the run has been asked to stop."""
@@ -54,10 +52,9 @@ Progress = Callable[[int, str, dict[str, float]], None]
 def draw_trace(spec: Spec) -> Trace:
     """Who is there in this run."""
     people, seed = spec.population, spec.resolved().population.trace_seed or 0
-    text = people.availability
-    if looks_like_a_path(text):
+    if people.path is not None:
         trace = load_trace(
-            text,
+            people.path,
             rounds=spec.rounds,
             round_seconds=people.round_seconds,
             start=people.start,
@@ -66,9 +63,11 @@ def draw_trace(spec: Spec) -> Trace:
             watch=people.watch,
         )
     else:
-        trace = AVAILABILITY.build(text).draw(people.clients, spec.rounds, seed)
+        trace = people.model.draw(people.clients, spec.rounds, seed)
     if trace.num_clients != people.clients:
-        raise ConfigError(f"population.clients={people.clients} but {text} has {trace.num_clients}; set it to that")
+        raise ConfigError(
+            f"population.clients={people.clients} but {people.shown} has {trace.num_clients}; set it to that"
+        )
     return trace.with_dropout(people.dropout, stream(seed, "dropout")) if people.dropout else trace
 
 
@@ -76,35 +75,34 @@ def build_coordinator(
     spec: Spec, contender: MethodSpec, seed: int, task: Task | None = None, trace: Trace | None = None
 ) -> Coordinator:
     """One contender of the spec; the task tells which labels clients hold, the trace what an oracle knows."""
-    m = contender.resolved()
-    rate = spec.task.rate if m.rate is None else m.rate
-    weighting = WEIGHTINGS.build(str(m.weighting))
+    parts, usual = contender.parts, spec.training.rate
+    rate = usual if contender.rate is None else contender.rate
+    weighting, scheduler = parts.weighting, parts.scheduler
     if isinstance(weighting, QFair):
         weighting = weighting.with_rate(rate)
-    scheduler = SCHEDULERS.build(str(m.scheduler))
     if trace is not None and isinstance(scheduler, Fixed):
         scheduler = Fixed(frontier(trace, spec.asked).schedule)
     return Coordinator(
         spec.cohort,
         seed=seed,
         scheduler=scheduler,
-        estimator=_estimator(spec, m, trace),
+        estimator=_estimator(spec, parts, trace),
         weighting=weighting,
-        utility=UTILITIES.build(spec.utility),
-        surrogate=SURROGATES.build(str(m.surrogate)),
-        memory=MEMORIES.build(str(m.memory)),
-        local=LOCALS.build(str(m.local)),
-        server=SERVERS.build(str(m.server)),
-        local_rate=Scaled(RATE_SCHEDULES.build(spec.task.schedule), rate / spec.task.rate),
+        utility=spec.worth,
+        surrogate=parts.surrogate,
+        memory=parts.memory,
+        local=parts.local,
+        server=parts.server,
+        local_rate=Scaled(spec.training.course, rate / usual),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
         labels=None if task is None else task.label_counts(),
     )
 
 
-def _estimator(spec: Spec, m: MethodSpec, trace: Trace | None) -> Estimator[Any] | None:
-    if m.estimator != ORACLE:
-        return None if m.estimator is None else ESTIMATORS.build(m.estimator)
+def _estimator(spec: Spec, parts: Parts, trace: Trace | None) -> Estimator[Any]:
+    if not isinstance(parts.estimator, str):
+        return parts.estimator
     nobody = Trace.from_rounds(spec.population.clients, [np.empty(0, np.int64)])
     return Oracle(trace or nobody)  # without a trace nothing is run: the state's shape is all that matters
 
@@ -118,7 +116,7 @@ class _Record:
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
         self._task = task
-        self._local = {m.name: LOCALS.build(str(m.resolved().local)) for m in spec.methods}
+        self._local = {m.name: m.parts.local for m in spec.methods}
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         self.log.on_round(method, record, ledger, params)
@@ -165,15 +163,27 @@ class Callbacks:
 QUIET = Callbacks()
 
 
+def _task(spec: Spec, given: Given | None, seed: int, told: Callbacks) -> tuple[Task, int]:
+    """What is learnt, and how many clients train at a time."""
+    if given is not None:  # a task of others may not bear threads
+        return given_task(given, seed, spec.population.clients), spec.execution.workers or 1
+    workers = spec.execution.workers or processors()
+    # NumPy's small products gain nothing from threads.
+    return build_task(spec, seed, workers, told.data), 1 if spec.data.set in NUMPY else workers
+
+
 def _run_seed(  # noqa: PLR0917 - one caller
-    spec: Spec, trace: Trace, repeat: int, store: Store | None, told: Callbacks, observers: Iterable[Observer]
+    spec: Spec,
+    given: Given | None,
+    trace: Trace,
+    repeat: int,
+    store: Store | None,
+    told: Callbacks,
+    observers: Iterable[Observer],
 ) -> list[MethodRun] | int:
     """All methods with one seed: as values or, where a store has them, how many rounds all of them did."""
     seed = spec.seed + repeat
-    workers = spec.workers or processors()
-    task = build_task(spec, seed, workers, told.data)
-    # NumPy's small products gain nothing from threads.
-    threads = 1 if spec.task.dataset in NUMPY else workers
+    task, threads = _task(spec, given, seed, told)
     engine = Intermittent(InProcess(task, threads, told.hurry), trace)
     record = _Record(spec, seed, engine, task)
     methods = {m.name: build_coordinator(spec, m, seed, task, trace) for m in spec.methods}
@@ -210,11 +220,11 @@ def check_methods(spec: Spec) -> None:
     for contender in spec.methods:
         coordinator = build_coordinator(spec, contender, spec.seed)
         coordinator.init(spec.population.clients)
-        if "labels" in coordinator.scheduler.requires and spec.task.dataset == "quadratic":
+        if "labels" in coordinator.scheduler.requires and spec.data.set == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
-        if coordinator.local.joint is not None and spec.task.dataset in NUMPY:
+        if coordinator.local.joint is not None and spec.data.set in NUMPY:
             raise ConfigError(
-                f"method {contender.name!r} needs a classifier trained with PyTorch; use dataset='digits'"
+                f"method {contender.name!r} needs a classifier trained with PyTorch; use data.set='digits'"
             )
 
 
@@ -232,6 +242,10 @@ def prepare(spec: Spec, progress: DataProgress = silent) -> Trace:
 def execute(
     spec: Spec,
     *,
+    task: Given | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
     store: Store | None = None,
     trace: Trace | None = None,
     callbacks: Callbacks = QUIET,
@@ -239,18 +253,42 @@ def execute(
 ) -> Run:
     """Carry out a spec. When it is asked to stop it ends after the round, and `complete` is False.
 
-    With a store every round is committed, and rounds that are there already are not done again; clients that were
-    erased do not come back. A repetition that was cut short counts only if there is no whole one.
+    `task` takes the place of the spec's data and model: a task, or a function that makes one for a seed. `out` is a
+    folder for the run and its plain files: a new one, or with `resume` or `overwrite` that of a run.
+
+    With a folder (or a store that is open already) every round is committed, and rounds that are there already are not
+    done again; clients that were erased do not come back. A repetition that was cut short counts only if there is no
+    whole one.
     """
-    trace = draw_trace(spec) if trace is None else trace
+    spec = spec if task is None else owned(spec, task)
+    if out is None:
+        return _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)
+    if store is not None or (resume and overwrite):
+        raise ConfigError("out and store, and resume and overwrite, exclude each other; give one")
+    drawn = prepare(spec, callbacks.data) if task is None else draw_trace(spec)
+    with open_store(out, spec, resume=resume, overwrite=overwrite) as opened:
+        run = _execute(spec, task, opened, drawn if trace is None else trace, callbacks, observers)
+        run.save(out)
+        return run
+
+
+def _execute(  # noqa: PLR0917 - one caller
+    spec: Spec,
+    task: Given | None,
+    store: Store | None,
+    trace: Trace,
+    callbacks: Callbacks,
+    observers: Iterable[Observer],
+) -> Run:
     if store is not None:
         finish_erasure(store, fresh_state)
-        store.begin(to_toml(spec.resolved()), trace, input_digests(spec))
+        inputs = input_digests(spec) | ({} if task is None else own_digest(task, spec))
+        store.begin(to_toml(spec.resolved()), trace, inputs)
         trace = trace.without(store.erased())
     runs: list[MethodRun] = []
     complete = True
     for repeat in range(spec.seeds):
-        new = _run_seed(spec, trace, repeat, store, callbacks, observers)
+        new = _run_seed(spec, task, trace, repeat, store, callbacks, observers)
         done = new if isinstance(new, int) else min(run.ledger.rounds for run in new)
         complete = done == spec.rounds
         if not isinstance(new, int):

@@ -1,12 +1,12 @@
-"""From a spec's [task] to a task: data, how it is dealt, the model, and how clients train it."""
+"""From a spec to a task: data, how it is dealt, the model, and how clients train it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,7 @@ from fedparity.data.dataset import Progress, silent
 from fedparity.data.features import FeatureCache
 from fedparity.experiment.own import on_path, samples_of, shared
 from fedparity.experiment.spec import Spec
-from fedparity.experiment.spec import Task as TaskSpec
-from fedparity.models import MODELS
-from fedparity.models.features import EXTRACTORS
+from fedparity.experiment.spec_parts import OWN, DataSpec, ExecutionSpec, ModelSpec, TrainingSpec
 from fedparity.tasks import Logistic, Quadratic
 from fedparity.tasks.samples import Samples
 from fedparity.tasks.training import Training
@@ -30,8 +28,36 @@ from fedparity.tasks.training import Training
 if TYPE_CHECKING:
     from torch import nn
 
+    from fedparity.data.partitions import Scheme
+    from fedparity.models import Model
+    from fedparity.models.features import Features as Extractor
+
+Given: TypeAlias = Task | Callable[[int], Task]
+"""A task of one's own, or a function that makes one for a seed."""
+TASK = (
+    "num_clients",
+    "init",
+    "train",
+    "evaluate",
+    "validate",
+    "accuracy",
+    "kept_accuracy",
+    "label_counts",
+    "local_steps",
+)
+"""What a run asks of a task."""
 Features: TypeAlias = Callable[[NDArray[Any], Ids], NDArray[np.float32]]
 """Some rows of images as features, one row per image."""
+
+
+@runtime_checkable
+class Trained(Protocol):
+    """A task that says how its clients train."""
+
+    @property
+    def training(self) -> Training:
+        """Epochs, batches, rate and the like."""
+        ...
 
 
 def processors() -> int:
@@ -41,27 +67,66 @@ def processors() -> int:
 
 def build_task(spec: Spec, seed: int, workers: int = 1, progress: Progress = silent) -> Task:
     """What the clients learn, with data dealt by `seed`."""
-    t, clients = spec.resolved().task, spec.population.clients
-    if t.dataset == "quadratic":
+    t, clients = spec.training, spec.population.clients
+    if spec.data.set == OWN:
+        raise ConfigError("data.set='own' is a task of Python's: pass it, execute(spec, task=...)")
+    if spec.data.set == "quadratic":
         return Quadratic.random(clients, seed=seed, rate=t.rate, steps=t.epochs)
-    if t.dataset == "logistic":
+    if spec.data.set == "logistic":
         return replace(Logistic.synthetic(clients, seed=seed), rate=t.rate, epochs=t.epochs, batch=t.batch)
-    return _torch_task(t, clients, seed, workers, progress)
+    return _torch_task(spec.resolved(), seed, workers, progress)
 
 
-def _torch_task(t: TaskSpec, clients: int, seed: int, workers: int, progress: Progress) -> Task:
-    samples = _samples(t, clients, seed, progress)
-    module, given = _module(t, samples)
-    if t.trains:
-        module, samples = _cut(t, module, samples, progress)
-    return on_path(t.path)(
+def given_task(given: Given, seed: int, clients: int) -> Task:
+    """A task of one's own for that seed, if it has all that a run asks of a task."""
+    task: Any = given(seed) if callable(given) and not hasattr(given, "train") else given
+    lacks = next((name for name in TASK if not hasattr(task, name)), None)
+    if lacks is not None:
+        raise ConfigError(f"task: {type(task).__name__} has no {lacks!r}; inherit from fedparity.Task and give it one")
+    if task.num_clients != clients:
+        raise ConfigError(f"population.clients={clients} but the task has {task.num_clients}; set it to that")
+    return cast("Task", task)
+
+
+def owned(spec: Spec, given: Given) -> Spec:
+    """The spec of a run of one's own task: what the spec says of data, model and training gives way to it."""
+    task = given_task(given, spec.seed, spec.population.clients)
+    has = {"labels": task.label_counts() is not None, "validation": task.validate is not None}
+    for method in spec.methods:
+        lacks = next((need for need in method.parts.scheduler.requires if not has.get(need, True)), None)
+        if lacks is not None:
+            raise ConfigError(f"method {method.name!r} needs {lacks}, which the task does not have; leave it out")
+    training = spec.training
+    if isinstance(task, Trained):
+        training = TrainingSpec(**asdict(task.training), schedule=training.schedule)
+    how = ExecutionSpec(workers=spec.execution.workers)
+    update = {"data": DataSpec(set=OWN), "model": ModelSpec(), "training": training, "execution": how}
+    return spec.model_copy(update=update)
+
+
+def own_digest(given: Given, spec: Spec) -> dict[str, str]:
+    """What stands for a task among a run's inputs: its first model, and the labels that clients hold."""
+    task = given_task(given, spec.seed, spec.population.clients)
+    found = hashlib.sha256(np.ascontiguousarray(task.init(stream(spec.seed, "init"))).tobytes())
+    if (labels := task.label_counts()) is not None:
+        found.update(np.ascontiguousarray(labels).tobytes())
+    return {"own task": found.hexdigest()}
+
+
+def _torch_task(spec: Spec, seed: int, workers: int, progress: Progress) -> Task:
+    t, how = spec.training, spec.execution
+    samples = _samples(spec.data, spec.population.clients, seed, progress)
+    module, given = _module(spec.model, samples)
+    if spec.model.trains:
+        module, samples = _cut(spec.model, module, samples, progress)
+    return on_path(how.path)(
         module,
         samples,
         Training(t.epochs, t.batch, t.rate, t.steps, t.optimiser, t.momentum, t.weight_decay, t.clip),
-        threads=t.threads or 1,
+        threads=how.threads or 1,
         workers=workers,
-        channels_last=bool(t.channels_last),
-        device=t.device,
+        channels_last=bool(how.channels_last),
+        device=how.device,
         first=_values(module) if given else None,
     )
 
@@ -72,16 +137,16 @@ def _values(module: nn.Module) -> NDArray[Any]:
     return vector_of(module)
 
 
-def _samples(t: TaskSpec, clients: int, seed: int, progress: Progress) -> Samples:
-    data = open_data(t.dataset, t.label, t.client, progress)
-    samples = samples_of(data, str(t.partition), clients, seed)
-    if t.features is not None:
-        samples = _featured(t.features, data, samples, progress)
-    if t.scored_on == "validation":
+def _samples(d: DataSpec, clients: int, seed: int, progress: Progress) -> Samples:
+    data = open_data(d.set, d.label, d.client, progress)
+    samples = samples_of(data, cast("Scheme", d.dealing), clients, seed)
+    if d.extractor is not None:
+        samples = _featured(d.extractor, data, samples, progress)
+    if d.scored_on == "validation":
         samples = _scored_on_training_data(samples, seed)
-    if t.standardise:
+    if d.standardise:
         samples = samples.standardised()
-    return _hold_back(samples, t.validation or 0.0, seed)
+    return _hold_back(samples, d.validation or 0.0, seed)
 
 
 SCORE_SHARE = 0.2
@@ -94,7 +159,7 @@ def _scored_on_training_data(samples: Samples, seed: int) -> Samples:
     drawn = stream(seed, "scored_on").choice(pool, max(1, round(SCORE_SHARE * len(pool))), replace=False)
     held = np.setdiff1d(drawn, [rows[0] for rows in samples.train if np.isin(rows, drawn).all()])
     if not len(held):
-        raise ConfigError("task.scored_on='validation' needs clients with more than one training sample; leave it out")
+        raise ConfigError("data.scored_on='validation' needs clients with more than one training sample; leave it out")
     kept = [rows[~np.isin(rows, held)] for rows in samples.train]
     known = samples.y_train[held]
     own = [held[np.isin(known, samples.y_train[rows])] for rows in kept]
@@ -112,17 +177,16 @@ def _hold_back(samples: Samples, share: float, seed: int) -> Samples:
     kept = [rows[~np.isin(rows, held)] for rows in samples.train]
     short = next((client for client, rows in enumerate(kept) if not len(rows)), None)
     if short is not None:
-        raise ConfigError(f"task.validation={share} leaves client {short} without training samples; lower it")
+        raise ConfigError(f"data.validation={share} leaves client {short} without training samples; lower it")
     return replace(samples, train=kept, validation=held)
 
 
-def _featured(text: str, data: DataSet, samples: Samples, progress: Progress) -> Samples:
+def _featured(chosen: Extractor, data: DataSet, samples: Samples, progress: Progress) -> Samples:
     """Frozen features of all images that anybody holds, computed once and kept."""
     if data.x_train.dtype != np.uint8 or data.x_train.ndim < 3:
         raise ConfigError(
-            f"task.features={text!r} needs images of bytes, which {data.source} does not hold; leave it out"
+            f"data.features={chosen!r} needs images of bytes, which {data.source} does not hold; leave it out"
         )
-    chosen = EXTRACTORS.build(text)
     extract = chosen.extractor(fetch_weights(chosen.weights, progress=progress), data.peak)
 
     def features(images: NDArray[np.uint8], rows: Ids) -> NDArray[np.float32]:
@@ -157,23 +221,23 @@ def _places(rows: Ids, total: int) -> Ids:
     return found
 
 
-def _module(t: TaskSpec, samples: Samples) -> tuple[nn.Module, bool]:
+def _module(m: ModelSpec, samples: Samples) -> tuple[nn.Module, bool]:
     """The model, and whether its values were given."""
-    module = MODELS.build(str(t.model)).build(tuple(samples.x_train.shape[1:]), samples.classes)
-    if t.weights is None:
+    module = cast("Model", m.architecture).build(tuple(samples.x_train.shape[1:]), samples.classes)
+    if m.weights is None:
         return module, False
     from fedparity.models.weights import load_weights
 
-    load_weights(module, t.weights, head=t.head)
+    load_weights(module, m.weights, head=m.head)
     return module, True
 
 
-def _cut(t: TaskSpec, module: Any, samples: Samples, progress: Progress) -> tuple[nn.Module, Samples]:
+def _cut(m: ModelSpec, module: Any, samples: Samples, progress: Progress) -> tuple[nn.Module, Samples]:
     """Only the named parts are trained: what lies before them is computed once for every image, and kept."""
     from fedparity.models.chain import prefix_of, trained
     from fedparity.models.extract import frozen_prefix
 
-    parts = [part.strip() for part in t.trains.split(",")]
+    parts = [part.strip() for part in m.trains.split(",")]
     names = set(trained(module, parts))
     for name, parameter in module.named_parameters():
         parameter.requires_grad = name in names

@@ -5,7 +5,7 @@ The best rate of a method is the one with the highest mean accuracy over seeds; 
 at which a method diverged counts as accuracy 0.
 
 Nothing is chosen by what a run will report: accuracy is taken on training samples that were held back
-(`task.scored_on`), and the seeds, with the partitions, first models and traces that they draw, are none of the spec's.
+(`data.scored_on`), and the seeds, with the partitions, first models and traces that they draw, are none of the spec's.
 The softmax task (`logistic`) has no test samples, and another seed draws other data. The digits are split by seed, so
 that one held back here may be a test image of a run; data sets with a test set of their own are free of that.
 """
@@ -21,7 +21,8 @@ from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.types import FloatArray
 from fedparity.experiment.run import Run
-from fedparity.experiment.spec import NUMPY, MethodSpec, Spec
+from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.experiment.spec_parts import NUMPY
 
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
 APART = 10_000
@@ -55,8 +56,8 @@ class Tuned:
 
 def grid(spec: Spec, rates: Sequence[float], seeds: int | None = None) -> Spec:
     """The spec with every method at every rate, on other seeds (as many, unless told) and held-back samples."""
-    if spec.task.dataset == "quadratic":
-        raise ConfigError("task.dataset='quadratic' has no accuracy to choose a rate by; use another data set")
+    if spec.data.set == "quadratic":
+        raise ConfigError("data.set='quadratic' has no accuracy to choose a rate by; use another data set")
     if seeds is not None:
         checks.between("seeds", seeds, 1, 1000)
     for rate in rates:
@@ -70,8 +71,8 @@ def grid(spec: Spec, rates: Sequence[float], seeds: int | None = None) -> Spec:
         for m in spec.methods
         for rate in sorted(rates)
     ]
-    task = spec.task if spec.task.dataset in NUMPY else spec.task.model_copy(update={"scored_on": "validation"})
-    other = {"seed": spec.seed + APART, "seeds": spec.seeds if seeds is None else seeds, "task": task}
+    data = spec.data if spec.data.set in NUMPY else spec.data.model_copy(update={"scored_on": "validation"})
+    other = {"seed": spec.seed + APART, "seeds": spec.seeds if seeds is None else seeds, "data": data}
     return spec.model_copy(update=other | {"methods": tuple(methods), "name": f"{spec.name[:58]}-tune"})
 
 

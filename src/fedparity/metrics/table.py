@@ -16,10 +16,12 @@ import numpy as np
 
 from fedparity.core.types import FloatArray
 from fedparity.metrics.measure import NAN, Measure, Outcome
-from fedparity.metrics.measures import RUN, higher_is_better, measure_of, numbers
+from fedparity.metrics.measures import RUN, heading, higher_is_better, measure_of, numbers
 from fedparity.metrics.paired import align_seeds, compare_methods, pairs_needed
 
 DASH = "–"
+MAIN = ("accuracy", "worst_accuracy", "selection_gap", "selection_gap_limit", "gini", "gini_limit")
+"""What a table shows when it is printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,15 @@ class Table:
             by_seed = {name: {s: row.get(key, NAN) for s, row in runs.items()} for name, runs in found.items()}
             seeds, values[key] = align_seeds(by_seed)
         return cls(tuple(found), seeds, values, frozenset(hindsight))
+
+    def __str__(self) -> str:
+        """The main columns as text: means over seeds, each limit behind its measure."""
+        keys = self.known(MAIN)
+        rows = [("method", *(heading(key, narrow=True) for key in keys))]
+        rows += [(name, *(printed(key, self.mean(key, name)) for key in keys)) for name in self.methods]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        cells = [[cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
+        return "\n".join("  ".join([row[0].ljust(widths[0]), *line[1:]]) for row, line in zip(rows, cells, strict=True))
 
     def __contains__(self, key: object) -> bool:
         """Whether any method has a number in that column."""
@@ -130,6 +141,13 @@ class Table:
     def by_chance(self) -> bool:
         """Whether there are too few seeds to tell the contenders apart."""
         return len(self.seeds) < self.seeds_needed
+
+    def caution(self) -> str:
+        """What has to be said where there are too few seeds; empty where there are enough."""
+        if not self.by_chance:
+            return ""
+        rivals, needed = len(self.contenders), self.seeds_needed
+        return f"Differences may be chance: to tell {rivals} methods apart takes {needed} seeds or more."
 
     def said(self, key: str, what: str) -> str:
         """`fairest by avoidable Gini: parity (not told apart from least_served)`; empty if nobody has a number."""

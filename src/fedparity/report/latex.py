@@ -27,7 +27,7 @@ def to_latex(found: Comparison) -> str:
     s = found.spec
     caption = (
         f"{len(found.methods)} methods on one trace of {s.population.clients} clients"
-        f" (availability: {latex_escape(shown_name(s.population.availability))}), {s.rounds} rounds,"
+        f" (availability: {latex_escape(shown_name(s.population.shown))}), {s.rounds} rounds,"
         f" {s.asked} asked per round:"
         f" mean $\\pm$ standard deviation over {len(found.seeds)} seed{'s' * (len(found.seeds) > 1)}."
         f" In bold: who leads, and who is not told apart from it. {latex_escape(found.note())}"

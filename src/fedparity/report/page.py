@@ -14,7 +14,9 @@ from typing import Any
 from fedparity.availability import shown_name
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.run import Run
-from fedparity.experiment.spec import MethodSpec, Spec, to_toml
+from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.experiment.spec_file import to_toml
+from fedparity.experiment.spec_parts import component_text
 from fedparity.metrics import MEASURES, SUFFIXES, gini
 from fedparity.report import charts, figures, tables, verdict, words
 
@@ -70,6 +72,7 @@ def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
         "suffixes": list(SUFFIXES.items()),
         "definitions": definitions(share, opportunity),
         "methods": [method_note(index, *pair) for index, pair in enumerate(pairs)],
+        "utility": component_text(run.spec.utility),
         "given": shown_spec(run.spec, spec_text),
         "resolved": shown_spec(run.resolved),
         "citations": citations(run),
@@ -97,7 +100,16 @@ def _absolute(value: Any) -> Iterator[str]:
 
 
 def notice(run: Run) -> str:
-    """How far an interrupted run came; empty for a whole one."""
+    """How far an interrupted run came, and who was erased from it; empty for a whole one."""
+    gone = len(run.erased)
+    erased = (
+        f"{words.plural(gone, 'client')} {'was' if gone == 1 else 'were'} erased from this run: they count as never"
+        " online, so fill and limits are those of the others; the model keeps what it learnt."
+    )
+    return " ".join(filter(None, (_interrupted(run), erased if gone else "")))
+
+
+def _interrupted(run: Run) -> str:
     if run.complete:
         return ""
     done, wanted = run.seeds, run.spec.seeds
@@ -115,11 +127,11 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("Clients, N", f"{trace.num_clients:,}"),
         ("Rounds, T", rounds),
         ("Cohort, m", f"{spec.cohort:,}"),
-        ("Availability", shown_name(spec.population.availability)),
+        ("Availability", shown_name(spec.population.shown)),
         ("Online, mean", words.brief(float(trace.sizes().mean()))),
         ("Never there", f"{never:,}"),
         ("Seeds", seeds),
-        ("Task", shown_name(spec.task.dataset)),
+        ("Task", shown_name(spec.data.set)),
     ]
 
 
@@ -155,7 +167,8 @@ def method_note(index: int, given: MethodSpec, filled: MethodSpec) -> MethodNote
     summary = "A custom combination." if known is None else known.summary
     if known is not None and changed:
         summary += f" Changed here: {', '.join(sorted(changed))}."
-    parts = [f"{key} {value}" for key, value in filled.model_dump(exclude={"name"}).items() if value is not None]
+    given_parts = filled.model_dump(exclude={"name"}, exclude_none=True)
+    parts = [f"{key} {component_text(value)}" for key, value in given_parts.items()]
     return MethodNote(given.name, summary, " · ".join(parts), charts.swatch(index))
 
 

@@ -23,7 +23,6 @@ SHARE = (
     "accuracy",
     "avg_client_accuracy",
     "worst_accuracy",
-    "jain_accuracy",
     "completed_selection_gap",
     "completed_gini",
 )

@@ -115,7 +115,7 @@ def _axes(found: Comparison, across: svg.Scale, up: svg.Scale) -> Iterator[str]:
     f, s = FRAME, found.spec
     yield svg.text(f.left, 28, "Accuracy against fairness", class_="title")
     spread = f"bars: one standard deviation over {len(found.seeds)} seeds" if len(found.seeds) > 1 else "one seed"
-    where = words.shortened(shown_name(s.population.availability), 40)
+    where = words.shortened(shown_name(s.population.shown), 40)
     told = f"{s.population.clients} clients ({where}), {s.rounds} rounds, {s.asked} asked per round"
     yield svg.text(f.left, 50, told, class_="axis")
     dashed = "; dashed: parity over β" if found.curves else ""

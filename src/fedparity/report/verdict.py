@@ -104,7 +104,7 @@ def _change(table: Table, name: str) -> FloatArray:
 def _near(table: Table, found: Leaders, leaders: list[str]) -> str:
     close = [f"{name} ({words.of(FAIREST, table.mean(FAIREST, name))})" for name in found.all if name not in leaders]
     if not close:
-        return ""
+        return table.caution()
     return (
         f"By avoidable Gini, {words.listed(close)} cannot be told apart from it over {len(table.seeds)} seeds"
         f" ({words.of(FAIREST, table.mean(FAIREST, leaders[0]))})."

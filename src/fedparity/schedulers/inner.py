@@ -1,14 +1,16 @@
 """What wrappers share: the scheduler inside, a view of fewer clients, and who was asked lately.
 
 A wrapper changes whom a scheduler may choose, never how it chooses: what is wanted from reports and needed in a view,
-forecast and learnt is that of the scheduler inside. In text the inner scheduler's own parameters are separated by `;`,
-those of one further in by `;;`, and so on: `with_quota:inner=parity:target=share;ratio=2,quota=1.5`. The outermost
-wrapper has the last word: put the one whose promise must hold outside.
+forecast and learnt is that of the scheduler inside. In a spec the inner scheduler is a table:
+`{name = "with_quota", inner = {name = "parity", target = "share", ratio = 2}, quota = 1.5}`. In text its parameters are
+separated by `;`, those of one further in by `;;`, and so on: `with_quota:inner=parity:target=share;ratio=2,quota=1.5`.
+The outermost wrapper has the last word: put the one whose promise must hold outside.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
@@ -42,10 +44,10 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Wrapper(Scheduler[Any]):
-    """A scheduler around another, given as text or as an object."""
+    """A scheduler around another, given as text, as a table or as an object."""
 
-    inner: str | Scheduler[Any] = "uniform"
-    """The scheduler inside: an object, or text whose parameters are separated by `;` instead of commas."""
+    inner: str | Mapping[str, Any] | Scheduler[Any] = "uniform"
+    """The scheduler inside: an object, a table, or text whose parameters are separated by `;` instead of commas."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "inner", _built(self.inner))
@@ -75,11 +77,11 @@ class Wrapper(Scheduler[Any]):
         return self.policy.learn(state, feedback) if isinstance(self.policy, Learner) else state
 
 
-def _built(inner: str | Scheduler[Any]) -> Scheduler[Any]:
-    if isinstance(inner, str):
+def _built(inner: str | Mapping[str, Any] | Scheduler[Any]) -> Scheduler[Any]:
+    if isinstance(inner, (str, Mapping)):
         from fedparity.schedulers import SCHEDULERS
 
-        return SCHEDULERS.build(re.sub(r";+", lambda run: run[0][1:] or ",", inner))
+        return SCHEDULERS.of(re.sub(r";+", lambda run: run[0][1:] or ",", inner) if isinstance(inner, str) else inner)
     if not isinstance(inner, Scheduler):
         raise ConfigError(f"inner={inner!r} must be a scheduler, or the text of one such as 'parity:target=share'")
     return inner

@@ -9,15 +9,16 @@ d is the aggregated update. As in the paper there is no bias correction, and v s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.types import Vector
-from fedparity.servers.rate_schedules import rate_schedule_of
+from fedparity.servers.rate_schedules import RateSchedule, rate_schedule_of
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class Adaptive:
     """Added to the root of the second moment; higher adapts less from coordinate to coordinate."""
     second: Literal["adam", "yogi"] = "adam"
     """How the second moment moves: towards an update's square (adam), or by its size (yogi)."""
-    schedule: str = "constant"
+    schedule: str | Mapping[str, Any] | RateSchedule = "constant"
     """What the rate is multiplied by in each round: a name of `fedparity list schedules`, its keys as a=1;b=2."""
     reference: ClassVar[str] = "Reddi et al., Adaptive Federated Optimization, ICLR 2021"
 
@@ -51,7 +52,7 @@ class Adaptive:
         checks.between("b1", self.b1, 0, 0.9999)
         checks.between("b2", self.b2, 0, 0.99999)
         checks.positive("eps", self.eps)
-        rate_schedule_of(self.schedule)
+        object.__setattr__(self, "schedule", rate_schedule_of(self.schedule))
 
     def init(self, size: int) -> Moments:
         """Nothing moved yet."""
@@ -65,6 +66,6 @@ class Adaptive:
             second = self.b2 * state.second + (1 - self.b2) * d**2
         else:
             second = state.second - (1 - self.b2) * d**2 * np.sign(state.second - d**2)
-        rate = self.rate * rate_schedule_of(self.schedule).scale(round)
+        rate = self.rate * cast("RateSchedule", self.schedule).scale(round)
         step = rate * first / (np.sqrt(np.maximum(second, 0.0)) + self.eps)
         return (params + step).astype(params.dtype, copy=False), Moments(first, second)

@@ -7,8 +7,9 @@ step      factor^(t // every)    cosine   (1 + cos(pi min(1, t / every))) / 2, a
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from fedparity.core import checks
 from fedparity.core.registry import Registry
@@ -118,6 +119,6 @@ RATE_SCHEDULES: Registry[RateSchedule] = Registry(
 )
 
 
-def rate_schedule_of(text: str) -> RateSchedule:
-    """`NAME[:key=value;...]`: inside another component's text, where commas part that one's keys."""
-    return RATE_SCHEDULES.build(text.replace(";", ","))
+def rate_schedule_of(given: str | Mapping[str, Any] | RateSchedule) -> RateSchedule:
+    """Inside another component: an object, a table, or `NAME[:key=value;...]`, as commas part that one's own keys."""
+    return RATE_SCHEDULES.of(given.replace(";", ",") if isinstance(given, str) else given)

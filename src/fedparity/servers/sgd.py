@@ -5,15 +5,16 @@ v <- momentum v + update        w <- w + rate schedule(t) v
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.types import Vector
-from fedparity.servers.rate_schedules import rate_schedule_of
+from fedparity.servers.rate_schedules import RateSchedule, rate_schedule_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,14 @@ class Sgd:
     """Server learning rate; 1 takes the aggregated update as it is, higher goes further."""
     momentum: float = 0.0
     """Part of the last step that is kept; closer to 1 moves more smoothly and further."""
-    schedule: str = "constant"
+    schedule: str | Mapping[str, Any] | RateSchedule = "constant"
     """What the rate is multiplied by in each round: a name of `fedparity list schedules`, its keys as a=1;b=2."""
     reference: ClassVar[str] = "Hsu et al., Measuring the Effects of Non-Identical Data Distribution, 2019"
 
     def __post_init__(self) -> None:
         checks.positive("rate", self.rate)
         checks.between("momentum", self.momentum, 0, 0.9999)
-        rate_schedule_of(self.schedule)
+        object.__setattr__(self, "schedule", rate_schedule_of(self.schedule))
 
     def init(self, size: int) -> NDArray[np.float64] | None:
         """The velocity, if there is momentum."""
@@ -44,7 +45,7 @@ class Sgd:
         if state is not None:
             state = self.momentum * state + update
             update = state
-        rate = self.rate * rate_schedule_of(self.schedule).scale(round)
+        rate = self.rate * cast("RateSchedule", self.schedule).scale(round)
         moved = rate * update
         moved += params  # in place: a model of float64 is large
         return moved.astype(params.dtype, copy=False), state

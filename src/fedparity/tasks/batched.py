@@ -46,9 +46,9 @@ class Batched(TorchTask):
         TorchTask.__post_init__(self)
         parts = pieces(self.module)
         if len(parts) != len(list(self.module.parameters())):
-            raise ConfigError("path='batched' cannot train a model with buffers (batch norm); use path='plain'")
+            raise ConfigError("path='batched' cannot train a model with buffers (batch norm); use path='sequential'")
         if any(not t.requires_grad for _, t in parts):
-            raise ConfigError("path='batched' trains whole models; use path='plain' to freeze a part")
+            raise ConfigError("path='batched' trains whole models; use path='sequential' to freeze a part")
         written_out = not self.compiled and chain_of(self.module) is not None
         models: Stacked = Chain() if written_out else AnyModel(self.module, compiled=self.compiled)
         object.__setattr__(self, "_models", models)

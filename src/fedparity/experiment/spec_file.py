@@ -1,0 +1,129 @@
+"""A spec as a TOML file: read, with overrides laid over it, written, and written as a commented starter."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from fedparity.core.errors import ConfigError, InputError
+from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.experiment.spec_errors import VERSION, one_line
+from fedparity.experiment.spec_parts import written
+
+
+def load(path: str | Path, overrides: Sequence[str] = ()) -> Spec:
+    """A spec file, with `key=value` overrides (`population.clients=50`) laid over it."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; `fedparity init {path}` writes a starter") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read as text ({reason}); give a spec file in UTF-8") from error
+    return parse(text, str(path), overrides)
+
+
+def parse(text: str, source: str, overrides: Sequence[str] = ()) -> Spec:
+    """A spec from TOML text; `source` stands in messages."""
+    try:
+        values = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source}: not valid TOML: {error}") from error
+    for override in overrides:
+        _lay_over(values, override)
+    if "version" not in values:
+        raise InputError(f"{source}: key 'version' is missing; add it (version = {VERSION})")
+    try:
+        return Spec.model_validate(values)
+    except ValidationError as error:
+        raise InputError(f"{source}: {one_line(error, Spec)}") from error
+
+
+def _lay_over(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {override!r} must be written key=value, for example population.clients=50")
+    try:
+        value = tomllib.loads(f"v = {text}")["v"]
+    except (ValueError, RecursionError):
+        value = text
+    *parents, last = key.strip().split(".")
+    for parent in parents:
+        inner = values.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set {override!r}: {parent!r} is not a table")
+        values = inner
+    values[last] = value
+
+
+def to_toml(spec: Spec) -> str:
+    """The spec as TOML; reading it back gives the same spec."""
+    return "\n".join(_toml_lines(spec, comments=False)) + "\n"
+
+
+def starter() -> str:
+    """A commented spec in which every key is shown with its default."""
+    spec = Spec(name="first", methods=["uniform", "parity"])
+    head = "# A fedparity run: start it with `fedparity run FILE`. Every key is shown with its default."
+    own = [
+        "",
+        "# A custom combination needs a name and a scheduler (fedparity list schedulers); the other keys are optional.",
+        "# [[methods]]",
+        '# name = "halfway"',
+        '# scheduler = "parity:target=0.5"    # who is asked; the same as {name = "parity", target = 0.5}',
+        '# weighting = "mean"                 # how much each update counts',
+        '# memory = "none"                    # what earlier updates of the absent add to the step',
+        '# surrogate = "none"                 # what is credited to the absent',
+        '# estimator = "forecast"             # how availability is estimated',
+        '# local = "prox:mu=0.01"             # how clients train (fedparity list locals)',
+        '# server = "sgd"                     # how the server steps (fedparity list servers)',
+        "# rate = 0.1                         # local learning rate of this method alone",
+    ]
+    return "\n".join([head, *_toml_lines(spec, comments=True), *own]) + "\n"
+
+
+EXAMPLES = {
+    "population.rule": "charging & wifi",
+    "population.round_seconds": 1800.0,
+    "population.start": 0,
+    "population.work_seconds": 0,
+    "population.watch": 0,
+    "population.trace_seed": 0,
+    "data.partition": "dirichlet:alpha=0.5",
+    "data.validation": 0.02,
+    "data.scored_on": "validation",
+    "data.features": "efficientnet_lite0:size=96",
+    "model.name": "cnn",
+    "model.weights": "first.safetensors",
+    "training.steps": 10,
+    "training.clip": 5.0,
+    "execution.threads": 1,
+    "execution.channels_last": True,
+    "execution.workers": 2,
+}
+"""What a starter shows for keys that are left out."""
+
+
+def _toml_lines(spec: Spec, *, comments: bool) -> Iterator[str]:
+    def lines(part: BaseModel, section: str = "") -> Iterator[str]:
+        for name, field in type(part).model_fields.items():
+            value = getattr(part, name)
+            if isinstance(value, (BaseModel, tuple)):
+                continue
+            note = f"  # {field.description}" if comments else ""
+            if value is not None:
+                yield f"{name} = {written(value)}{note}"
+            elif comments and not isinstance(part, MethodSpec):
+                yield f"# {name} = {written(EXAMPLES[f'{section}.{name}'])}{note}"
+
+    yield from lines(spec)
+    for name in type(spec).model_fields:
+        part = getattr(spec, name)
+        if isinstance(part, BaseModel):
+            yield from ("", f"[{name}]", *lines(part, name))
+    for contender in spec.methods:
+        yield from ("", "[[methods]]", *lines(contender))

@@ -1,0 +1,285 @@
+"""A spec made in Python: the same keys, errors of one line, components built once, and a task of one's own."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from fedparity import ClientReport, ConfigError, Evals, InputError, Run, Spec, Task, execute, write_report
+from fedparity.core.registry import Registry
+from fedparity.experiment.runner import Callbacks
+from fedparity.experiment.spec import MethodSpec
+from fedparity.experiment.spec_file import load, parse, to_toml
+from fedparity.experiment.spec_parts import DataSpec, Population
+from fedparity.schedulers import Parity, WithFloor, WithQuota
+from fedparity.servers.rate_schedules import Cosine
+from fedparity.store import verify
+from fedparity.tasks import Quadratic
+
+PEOPLE = {"clients": 8, "availability": "bernoulli:low=.3,high=.9"}
+
+
+def small(*methods, **more):
+    return Spec(methods=methods or ["uniform", "parity"], **({"rounds": 4, "cohort": 3, "population": PEOPLE} | more))
+
+
+# --- as Python writes it
+
+
+def test_names_dictionaries_and_no_version():
+    spec = Spec(
+        methods=["uniform", {"name": "own", "scheduler": "inverse"}],
+        population={"clients": 20},
+        data={"set": "logistic"},
+    )
+    assert spec == parse(
+        'version = 2\nmethods = ["uniform", {name = "own", scheduler = "inverse"}]\n'
+        '[population]\nclients = 20\n[data]\nset = "logistic"\n',
+        "file",
+    )
+    assert (spec.version, spec.methods[0], spec.population) == (2, MethodSpec(name="uniform"), Population(clients=20))
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Spec(methods=["paritee"]), "methods.0: unknown method 'paritee'; did you mean 'parity'?"),
+        (lambda: Spec(methods=["parity"], round=3), "unknown key 'round'; did you mean 'rounds'?"),
+        (lambda: Spec(methods=["parity"], data={"sett": "x"}), "unknown key 'data.sett'; did you mean 'data.set'?"),
+        (lambda: Spec(rounds=3), "key 'methods' is missing; add it"),
+        (lambda: Population(clients="many"), "key 'clients' is 'many': input should be a valid integer"),
+        (lambda: DataSpec(set="mnits"), "unknown data set 'mnits'; did you mean 'mnist'?"),
+    ],
+)
+def test_what_is_wrong_is_a_config_error_of_one_line(make, says):
+    with pytest.raises(ConfigError) as caught:
+        make()
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
+
+
+# --- what is no more
+
+
+OLD = {
+    "version": ({"version": 1}, "version 1 is of fedparity 0.1; write version = 2"),
+    "a whole spec": (
+        {"version": 1, "task": {"dataset": "logistic", "rate": 0.1}, "workers": 2},
+        (
+            'version 1 is of fedparity 0.1; write version = 2, data.set = "logistic" for task.dataset, '
+            "training.rate = 0.1 for task.rate, execution.workers = 2 for workers"
+        ),
+    ),
+    "one key": ({"task": {"model": "cnn"}}, "key 'task.model' is no more; write model.name = \"cnn\""),
+    "path": ({"task": {"path": "plain"}}, "key 'task.path' is no more; write execution.path = \"sequential\""),
+    "unknown": ({"task": {"epoch": 3}}, "key 'task.epoch' is no more; write it in [data], [model], [training] or"),
+    "no table": ({"task": 3}, "key 'task' is no more; write [data], [model], [training] and [execution]"),
+    "word": (
+        {"execution": {"path": "plain"}},
+        'execution: path "plain" is called sequential; write path = "sequential"',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_old_keys_say_what_to_write(name):
+    values, says = OLD[name]
+    with pytest.raises(ConfigError) as caught:
+        Spec(methods=["parity"], **values)
+    assert str(caught.value).startswith(says)
+
+
+def test_every_old_key_has_its_place():
+    keys = [
+        "dataset",
+        "label",
+        "client",
+        "standardise",
+        "partition",
+        "validation",
+        "scored_on",
+        "model",
+        "features",
+        "weights",
+        "head",
+        "trains",
+        "epochs",
+        "steps",
+        "batch",
+        "rate",
+        "schedule",
+        "optimiser",
+        "momentum",
+        "weight_decay",
+        "clip",
+        "path",
+        "threads",
+        "channels_last",
+        "device",
+    ]
+    for key in keys:
+        with pytest.raises(ConfigError) as caught:
+            Spec(methods=["parity"], task={key: 1})
+        section, _, now = str(caught.value).partition("; write ")[2].partition(" = ")[0].partition(".")
+        assert now in type(getattr(small(), section)).model_fields
+
+
+# --- components
+
+
+def test_components_are_tables_inside_tables_in_a_file():
+    text = """version = 2
+utility = {name = "loss_drop"}
+[training]
+schedule = {name = "cosine", every = 5}
+[data]
+partition = {name = "dirichlet", alpha = 0.3}
+[model]
+name = {name = "mlp", hidden = [8, 4]}
+[population]
+availability = {name = "bernoulli", low = 0.2}
+[[methods]]
+name = "capped"
+scheduler = {name = "with_quota", inner = {name = "with_floor", inner = {name = "parity", target = 0.5}}, quota = 2}
+server = {name = "sgd", schedule = {name = "cosine", every = 7}}
+estimator = {name = "oracle"}
+"""
+    spec = parse(text, "file")
+    parts = spec.methods[0].parts
+    assert parts.scheduler == WithQuota(inner=WithFloor(inner=Parity(target=0.5)), quota=2.0)
+    assert parts.server.schedule == Cosine(every=7)
+    assert spec.training.course == Cosine(every=5)
+    assert spec.model.architecture.hidden == (8, 4)
+    assert spec.methods[0].hindsight
+    assert parse(to_toml(spec), "again") == spec
+    assert parse(to_toml(spec.resolved()), "again") == spec.resolved()
+
+
+def test_text_and_table_run_alike():
+    text = small(
+        {"name": "own", "scheduler": "with_quota:inner=parity:target=share;ratio=2,quota=1.5"},
+        data={"set": "quadratic"},
+    )
+    inner = {"name": "parity", "target": "share", "ratio": 2}
+    table = small(
+        {"name": "own", "scheduler": {"name": "with_quota", "inner": inner, "quota": 1.5}}, data={"set": "quadratic"}
+    )
+    assert execute(text).runs[0].head == execute(table).runs[0].head
+
+
+@pytest.mark.parametrize("rounds", [2, 10])
+def test_each_component_is_built_once_however_long_the_run(monkeypatch, rounds):
+    built, make = collections.Counter(), Registry._make
+
+    def counting(self, name, *rest):
+        built[self.kind] += 1
+        return make(self, name, *rest)
+
+    monkeypatch.setattr(Registry, "_make", counting)
+    server = "sgd:schedule=cosine:every=5"
+    methods = [{"name": "uniform", "server": server}, {"name": "parity", "server": server}, "cup_paper"]
+    execute(small(*methods, rounds=rounds, data={"set": "quadratic"}))
+    seven = ("scheduler", "weighting", "surrogate", "memory", "estimator", "local rule", "server optimiser")
+    assert {kind: built.pop(kind) for kind in seven} == dict.fromkeys(seven, 3)
+    assert built == {"utility": 1, "availability": 1, "schedule": 4}  # one of training, one of each server
+
+
+def test_a_copy_forgets_what_was_computed():
+    spec = small()
+    assert spec.resolved() is spec.resolved()
+    other = spec.model_copy(update={"methods": (MethodSpec(name="inverse"),)})
+    assert [m.name for m in other.resolved().methods] == ["inverse"]
+    changed = spec.methods[0].model_copy(update={"scheduler": "inverse"})
+    assert repr(changed.parts.scheduler) == "inverse()"
+    assert changed.resolved().parts is changed.parts
+
+
+# --- a task of one's own
+
+
+class Wishes(Task):
+    """Client k wants the model, one number, to be k."""
+
+    num_clients = 8
+
+    def __init__(self, seed=0):
+        self.wishes = np.arange(8.0) + seed
+
+    def init(self, rng):
+        return np.zeros(1)
+
+    def train(self, job):
+        gap = self.wishes[job.client] - job.start
+        return ClientReport(job.client, job.start + 0.1 * gap - job.params, loss_before=1.0, loss_after=0.5)
+
+    def evaluate(self, params, clients, measure="both"):
+        return Evals(clients, (params[0] - self.wishes[clients]) ** 2, np.full(len(clients), np.nan))
+
+
+def test_an_own_task_leaves_a_run_like_any_other(tmp_path):
+    pytest.importorskip("jinja2")
+    run = execute(small(seeds=2, name="mine"), task=Wishes, out=tmp_path / "run")
+    assert run.spec.data == DataSpec(set="own")
+    opened = Run.open(tmp_path / "run")
+    assert opened.spec == run.spec.resolved()
+    assert opened.summary() == run.summary()
+    assert {(one.method, one.seed) for one in opened.runs} == {(m, s) for m in ("uniform", "parity") for s in (0, 1)}
+    assert (tmp_path / "run" / "clients.csv").exists()
+    assert verify(tmp_path / "run").rounds == 16
+    write_report(opened, tmp_path / "page.html")
+    assert "own" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert execute(small(seeds=2, name="mine"), task=Wishes).runs[-1].head == run.runs[-1].head
+
+
+def test_it_goes_on_with_its_task_alone(tmp_path, fedparity):
+    spec, folder, rounds = small(), tmp_path / "run", []
+    cut = Callbacks(stop=lambda: bool(rounds.append(1)) or len(rounds) == 2)
+    assert not execute(spec, task=Wishes(), out=folder, callbacks=cut).complete
+    with pytest.raises(ConfigError, match="already holds a run; go on with --resume"):
+        execute(spec, task=Wishes(), out=folder)
+    code, out, err = fedparity("run", folder / "spec.toml", "--out", folder, "--resume")
+    assert (code, out) == (2, "")
+    assert "data.set='own' is a task of Python's: pass it, execute(spec, task=...)" in err
+    with pytest.raises(InputError, match="own task"):
+        execute(spec, task=Quadratic.random(8), out=folder, resume=True)
+    whole = execute(load(folder / "spec.toml"), task=Wishes(), out=folder, resume=True)
+    assert whole.complete
+    assert [one.head for one in whole.runs] == [one.head for one in execute(spec, task=Wishes()).runs]
+    assert execute(spec, task=Wishes(1), out=folder, overwrite=True).complete
+
+
+@pytest.mark.parametrize(
+    ("task", "methods", "says"),
+    [
+        (Wishes(), ["fedgs"], "method 'fedgs' needs labels, which the task does not have"),
+        (Wishes(), ["fairfedcs"], "method 'fairfedcs' needs validation, which the task does not have"),
+        (Quadratic.random(5), ["parity"], "population.clients=8 but the task has 5; set it to that"),
+        (object(), ["parity"], "task: object has no 'num_clients'; inherit from fedparity.Task"),
+    ],
+)
+def test_a_task_that_does_not_fit_is_refused(task, methods, says):
+    with pytest.raises(ConfigError) as caught:
+        execute(small(*methods), task=task)
+    assert str(caught.value).startswith(says)
+
+
+def test_a_folder_is_written_and_two_ways_at_once_are_refused(tmp_path):
+    spec = small(data={"set": "quadratic"})
+    run = execute(spec, out=tmp_path / "run")
+    assert load(tmp_path / "run" / "spec.toml") == spec
+    assert Run.open(tmp_path / "run").summary() == run.summary()
+    with pytest.raises(ConfigError, match="resume and overwrite, exclude each other"):
+        execute(spec, out=tmp_path / "run", resume=True, overwrite=True)
+
+
+# --- as it is printed
+
+
+def test_a_run_and_its_table_are_readable():
+    run = execute(small(data={"set": "quadratic"}))
+    assert repr(run) == "Run('run': uniform, parity; 4 rounds, 1 seeds)"
+    head, *rows = str(run.table).splitlines()
+    assert head.split() == ["method", "gap", "limit", "Gini", "limit"]
+    assert [row.split()[0] for row in rows] == ["uniform", "parity"]
+    assert float(rows[0].split()[3]) == pytest.approx(run.table.mean("gini", "uniform"), abs=5e-4)
+    assert len({len(line) for line in (head, *rows)}) == 1
