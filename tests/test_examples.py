@@ -79,7 +79,7 @@ def test_the_own_scheduler_is_compared_with_parity(capsys, monkeypatch):
 def test_the_own_scheduler_is_found_beside_the_command(tmp_path):
     """In a process of its own: by the text that the example shows, on the command line and in a spec."""
     (tmp_path / "spec.toml").write_text(
-        'version = 1\nrounds = 3\n[population]\nclients = 9\n[task]\ndataset = "quadratic"\n'
+        'version = 2\nrounds = 3\n[population]\nclients = 9\n[data]\nset = "quadratic"\n'
         '[[methods]]\nname = "tickets"\nscheduler = "own_scheduler:Tickets:per_round=2"\n'
     )
     spec = ["run", str(tmp_path / "spec.toml"), "--out", str(tmp_path / "out")]
@@ -110,8 +110,16 @@ def test_the_own_scheduler_keeps_the_laws_of_all_schedulers(law, given, monkeypa
     getattr(laws, f"test_{law}")(name="tickets", **given)
 
 
+def test_an_own_model_needs_few_lines_and_public_names():
+    text = (EXAMPLES / "own_model.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 25
+    assert [line for line in text.splitlines() if "fedparity" in line and "import" in line] == [
+        "import fedparity as fp"
+    ]
+
+
 def test_there_are_examples():
-    assert {"one_round.py", "own_scheduler.py"} <= {path.name for path in SCRIPTS}
+    assert {"one_round.py", "own_model.py", "own_scheduler.py"} <= {path.name for path in SCRIPTS}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)

@@ -132,7 +132,7 @@ def test_a_table_of_a_spec_is_trained_on(tmp_path):
         build_task(spec_of(*keys, "population.clients=13"), 0)
     with pytest.raises(InputError, match="client names a column of a table, but set='digits' is none"):
         spec_of("data.client=who")
-    with pytest.raises(ConfigError, match=r"task\.features='efficientnet_lite0' needs images of bytes"):
+    with pytest.raises(ConfigError, match=r"data\.features=efficientnet_lite0\(\) needs images of bytes"):
         build_task(spec_of(*keys, "data.features=efficientnet_lite0"), 0)
 
 

@@ -497,7 +497,7 @@ def test_a_spec_cannot_be_changed():
 # --- documentation
 
 SAID = {
-    "execution.workers": "one a processor",
+    "execution.workers": "one per processor",
     "population.rule": "`charging & wifi`",
     "population.round_seconds": "the file's, else 1800",
     "population.start": "the file's, else 0",

@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import pytest
 
-from fedparity import ClientReport, ConfigError, Evals, InputError, Run, Spec, Task, execute, write_report
+from fedparity import ClientReport, ConfigError, Evals, Run, Spec, Task, execute, write_report
 from fedparity.core.registry import Registry
 from fedparity.experiment.runner import Callbacks
 from fedparity.experiment.spec import MethodSpec
@@ -13,7 +13,6 @@ from fedparity.experiment.spec_file import load, parse, to_toml
 from fedparity.experiment.spec_parts import DataSpec, Population
 from fedparity.schedulers import Parity, WithFloor, WithQuota
 from fedparity.servers.rate_schedules import Cosine
-from fedparity.store import verify
 from fedparity.tasks import Quadratic
 
 PEOPLE = {"clients": 8, "availability": "bernoulli:low=.3,high=.9"}
@@ -209,14 +208,14 @@ class Wishes(Task):
         return np.zeros(1)
 
     def train(self, job):
-        gap = self.wishes[job.client] - job.start
-        return ClientReport(job.client, job.start + 0.1 * gap - job.params, loss_before=1.0, loss_after=0.5)
+        step = 0.1 * (self.wishes[job.client] - job.params)
+        return ClientReport(job.client, step, loss_before=1.0, loss_after=0.5)
 
     def evaluate(self, params, clients, measure="both"):
         return Evals(clients, (params[0] - self.wishes[clients]) ** 2, np.full(len(clients), np.nan))
 
 
-def test_an_own_task_leaves_a_run_like_any_other(tmp_path):
+def test_an_own_task_leaves_a_run_like_any_other(tmp_path, fedparity):
     pytest.importorskip("jinja2")
     run = execute(small(seeds=2, name="mine"), task=Wishes, out=tmp_path / "run")
     assert run.spec.data == DataSpec(set="own")
@@ -225,7 +224,9 @@ def test_an_own_task_leaves_a_run_like_any_other(tmp_path):
     assert opened.summary() == run.summary()
     assert {(one.method, one.seed) for one in opened.runs} == {(m, s) for m in ("uniform", "parity") for s in (0, 1)}
     assert (tmp_path / "run" / "clients.csv").exists()
-    assert verify(tmp_path / "run").rounds == 16
+    assert fedparity("verify", tmp_path / "run")[0] == 0
+    assert fedparity("export", tmp_path / "run", "--out", tmp_path / "tables")[0] == 0
+    assert fedparity("compare", tmp_path / "run", "--out", tmp_path / "compared")[0] == 0
     write_report(opened, tmp_path / "page.html")
     assert "own" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert execute(small(seeds=2, name="mine"), task=Wishes).runs[-1].head == run.runs[-1].head
@@ -240,7 +241,7 @@ def test_it_goes_on_with_its_task_alone(tmp_path, fedparity):
     code, out, err = fedparity("run", folder / "spec.toml", "--out", folder, "--resume")
     assert (code, out) == (2, "")
     assert "data.set='own' is a task of Python's: pass it, execute(spec, task=...)" in err
-    with pytest.raises(InputError, match="own task"):
+    with pytest.raises(ConfigError, match="own task changed since this run began"):
         execute(spec, task=Quadratic.random(8), out=folder, resume=True)
     whole = execute(load(folder / "spec.toml"), task=Wishes(), out=folder, resume=True)
     assert whole.complete

@@ -79,7 +79,7 @@ def test_the_command_writes_a_spec_that_runs(tmp_path):
     assert [m["method"] for m in found["methods"]] == ["uniform", "cup_authors"]
     assert found["seeds"] == [10_000, 10_001]
     again, given = load(found["spec"]), load(path)
-    assert (again.seed, again.seeds, again.task) == (given.seed, given.seeds, given.task)
+    assert (again.seed, again.seeds, again.data, again.model) == (given.seed, given.seeds, given.data, given.model)
     assert [m.rate for m in again.methods] == [m["best"] for m in found["methods"]]
     shown = CliRunner().invoke(app, ["tune", str(path), "--rates", ".01,.3", "--out", str(tmp_path / "t.toml")])
     assert "Tuned spec:" in shown.output

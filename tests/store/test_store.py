@@ -273,6 +273,27 @@ def test_a_refused_or_failed_open_leaves_no_lock_behind(tmp_path):
     os.close(handle)
 
 
+def test_a_file_that_is_no_database_leaves_no_connection_open(tmp_path, monkeypatch):
+    (tmp_path / "run.db").write_bytes(b"this is not a database, but it is long enough to be looked at" * 20)
+    opened, connect = [], sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *given, **named: opened.append(connect(*given, **named)) or opened[-1]
+    )
+    for way in (Store.open, Store.read):
+        with pytest.raises(DamagedError):
+            way(tmp_path)
+    assert len(opened) >= 2
+    for connection in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+
+
+def test_queries_have_no_numbered_places():
+    """Python 3.12 deprecates `?1` with a tuple, and 3.14 refuses it."""
+    for path in Path(lock.__file__).parent.glob("*.py"):
+        assert not re.search(r"\?\d", path.read_text(encoding="utf-8")), path.name
+
+
 def test_without_file_locks_a_run_is_refused_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)  # what `import fcntl` finds on Windows
     with pytest.raises(OutputError, match="use Linux, macOS or WSL"):

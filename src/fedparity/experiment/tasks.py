@@ -79,7 +79,8 @@ def build_task(spec: Spec, seed: int, workers: int = 1, progress: Progress = sil
 
 def given_task(given: Given, seed: int, clients: int) -> Task:
     """A task of one's own for that seed, if it has all that a run asks of a task."""
-    task: Any = given(seed) if callable(given) and not hasattr(given, "train") else given
+    makes = isinstance(given, type) or not hasattr(given, "train")
+    task: Any = given(seed) if makes and callable(given) else given
     lacks = next((name for name in TASK if not hasattr(task, name)), None)
     if lacks is not None:
         raise ConfigError(f"task: {type(task).__name__} has no {lacks!r}; inherit from fedparity.Task and give it one")

@@ -213,14 +213,14 @@ class Checkpoints:
         """
         query = (
             "SELECT round, whole, tree, small, files, digest FROM states"
-            " WHERE seed = ?1 AND method = ?2 AND round <= ?3 AND round >="
-            " (SELECT max(round) FROM states WHERE seed = ?1 AND method = ?2 AND round <= ?3 AND whole = 1)"
+            " WHERE seed = ? AND method = ? AND round <= ? AND round >="
+            " (SELECT max(round) FROM states WHERE seed = ? AND method = ? AND round <= ? AND whole = 1)"
             " ORDER BY round"
         )
         pieces: dict[str, list[Any]] = {}
         files: dict[str, str] = {}
         tree, based_on = "", 0
-        for at, whole, tree, small, names, check in self.db.rows(query, (*contender, number)):
+        for at, whole, tree, small, names, check in self.db.rows(query, (*contender, number) * 2):
             based_on = at if whole else based_on
             if check != state_digest((*contender, at), whole, tree, small, names):
                 raise DamagedError(f"{where}: its checkpoint was changed")

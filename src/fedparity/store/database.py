@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS telemetry (
 CREATE TABLE IF NOT EXISTS erasures (
   number INTEGER PRIMARY KEY, client INTEGER NOT NULL, lines TEXT NOT NULL, chain TEXT NOT NULL) STRICT;
 """
+PRAGMAS = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA trusted_schema = OFF")
 TABLES = ("rounds", "states", "facts", "telemetry", "erasures", "origin", "meta")
 
 
@@ -69,6 +70,16 @@ def names_of(text: str, where: str) -> dict[str, str]:
         return {str(key): str(value) for key, value in json.loads(text).items()}
 
 
+def _begin(connection: sqlite3.Connection, *statements: str) -> None:
+    """Carry out the first statements of a connection; one that fails closes it."""
+    try:
+        for statement in statements:
+            connection.execute(statement).fetchone()
+    except BaseException:
+        connection.close()
+        raise
+
+
 class Database:
     """One connection to `run.db`; what SQLite raises comes out as our errors."""
 
@@ -81,9 +92,7 @@ class Database:
         """Ready for writing: a transaction that is committed is on the disk."""
         with storage_errors(path):
             connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA trusted_schema = OFF")
+            _begin(connection, *PRAGMAS)
         return cls(path, connection)
 
     @classmethod
@@ -93,12 +102,7 @@ class Database:
         with storage_errors(path):
             address = f"{source.resolve().as_uri()}?mode=ro{still}"
             connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=1.0)
-            try:
-                connection.execute("BEGIN")
-                connection.execute("SELECT 1 FROM sqlite_schema").fetchone()  # the snapshot is taken here
-            except BaseException:
-                connection.close()
-                raise
+            _begin(connection, "BEGIN", "SELECT 1 FROM sqlite_schema")  # the snapshot is taken by the second
         return cls(path, connection)
 
     def rows(self, query: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
