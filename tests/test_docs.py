@@ -90,7 +90,6 @@ def fedparity(words, cwd):
         env=os.environ | {"COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
 

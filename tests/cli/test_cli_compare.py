@@ -187,7 +187,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_numbers(fedparity, tmp_pa
     try:
         process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
     finally:
         process.kill()
         process.communicate()

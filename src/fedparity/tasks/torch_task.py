@@ -17,7 +17,7 @@ import numpy as np
 from fedparity.core.errors import ConfigError
 from fedparity.core.types import ClientReport, Descent, Job, JointLoss, Prototypes, Vector
 from fedparity.tasks.flat import Replica
-from fedparity.tasks.scored import Own, Scored
+from fedparity.tasks.scored import ClientData, Scored
 
 try:
     import torch
@@ -47,7 +47,7 @@ class TorchTask(Scored):
             return ClientReport(job.client, failure=f"client {job.client}, round {job.round}: {failure}")
         return job.report(ends[0][1] - job.params, ends[1:], num_samples=len(data.x), **told)
 
-    def _before(self, job: Job, data: Own) -> dict[str, Any]:
+    def _before(self, job: Job, data: ClientData) -> dict[str, Any]:
         """What the report says about the model received, as far as anybody wants to know."""
         told: dict[str, Any] = {}
         if "accuracy_before" in job.report_fields:
@@ -61,7 +61,7 @@ class TorchTask(Scored):
                 told["prototypes"] = self._prototypes(replica, data)
         return told
 
-    def _descend_all(self, job: Job, data: Own) -> tuple[list[tuple[Vector, Vector]], str | None]:
+    def _descend_all(self, job: Job, data: ClientData) -> tuple[list[tuple[Vector, Vector]], str | None]:
         """Where each descent started and ended, and what went wrong; one after the other unless they share a loss."""
         rng, joint, descents = job.rng(), job.joint, job.descents()
         if joint is not None:
@@ -75,7 +75,7 @@ class TorchTask(Scored):
         return ends, None
 
     def _descend(
-        self, job: Job, data: Own, rng: np.random.Generator, descents: Sequence[Descent], joint: JointLoss
+        self, job: Job, data: ClientData, rng: np.random.Generator, descents: Sequence[Descent], joint: JointLoss
     ) -> tuple[list[tuple[Vector, Vector]], str | None]:
         """Train models by one loss: where each started and ended, and what went wrong if something did."""
         with ExitStack() as lent:
@@ -107,7 +107,7 @@ class TorchTask(Scored):
         with self.flat.lend(job.params if descent.centre is None else descent.centre) as replica:
             return replica.parameters.clone()
 
-    def _prototypes(self, replica: Replica, data: Own) -> Prototypes:
+    def _prototypes(self, replica: Replica, data: ClientData) -> Prototypes:
         """Class means of what the last linear layer takes."""
         head = _head(replica.module)
         seen: list[Tensor] = []
