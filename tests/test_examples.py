@@ -79,7 +79,7 @@ def test_the_own_scheduler_is_compared_with_parity(capsys, monkeypatch):
 def test_the_own_scheduler_is_found_beside_the_command(tmp_path):
     """In a process of its own: by the text that the example shows, on the command line and in a spec."""
     (tmp_path / "spec.toml").write_text(
-        'version = 1\nrounds = 3\n[population]\nclients = 9\n[task]\ndataset = "quadratic"\n'
+        'version = 2\nrounds = 3\n[population]\nclients = 9\n[data]\nset = "quadratic"\n'
         '[[methods]]\nname = "tickets"\nscheduler = "own_scheduler:Tickets:per_round=2"\n'
     )
     spec = ["run", str(tmp_path / "spec.toml"), "--out", str(tmp_path / "out")]

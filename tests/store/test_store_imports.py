@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from fedparity.core.errors import ConfigError
-from fedparity.experiment.spec import load
+from fedparity.experiment.spec_file import load
 from stored_runs import contents
 
 OWN = """
@@ -38,14 +38,14 @@ class Least(Scheduler):
         return Cohort(asked, np.ones(len(asked)), "deterministic"), state
 """
 SPEC = """
-version = 1
+version = 2
 rounds = 4
 cohort = 2
 [population]
 clients = 6
 availability = "bernoulli"
-[task]
-dataset = "quadratic"
+[data]
+set = "quadratic"
 [[methods]]
 name = "least"
 scheduler = "with_quota:inner=least_mine:Least:step=2,quota=9"
