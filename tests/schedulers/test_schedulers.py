@@ -17,6 +17,7 @@ from fedparity import (
     stream,
 )
 from fedparity.core.types import RoundView
+from fedparity.schedulers import Parity
 from fedparity.schedulers.draws import inclusion_probabilities, lowest, proportional, with_replacement
 
 
@@ -274,3 +275,8 @@ def test_spare_slots_go_to_those_over_quota_only_when_nobody_else_is_there():
 def test_bad_parameters_are_named(text, message):
     with pytest.raises(ConfigError, match=".*".join(message.split("(")[0].split("|"))):
         SCHEDULERS.build(text)
+
+
+def test_a_target_is_known_by_its_name_in_python_too():
+    with pytest.raises(ConfigError, match="target='fast' must be one of share, opportunity, utility"):
+        Parity(target="fast")

@@ -88,7 +88,9 @@ class Parity(Scheduler[Course]):
     """Largest ratio that reports can make in the order; higher trusts reports more; none: a band of its own."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.target, str):
+        if isinstance(self.target, str):
+            checks.one_of("target", self.target, ("share", "opportunity", "utility"))
+        else:
             checks.between("target", self.target, 0, 4)
         checks.positive("alpha", self.alpha)
         if self.ratio is not None:
