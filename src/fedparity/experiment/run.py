@@ -20,7 +20,6 @@ from fedparity.core.journal import GENESIS, from_json
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, RoundRecord
-from fedparity.estimators import ORACLE
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec_file import parse
@@ -108,7 +107,7 @@ class Run:
     @property
     def hindsight(self) -> list[str]:
         """Methods that know what no server can: yardsticks, which win no comparison."""
-        return [m.name for m in self.resolved.methods if m.estimator == ORACLE or str(m.scheduler).startswith("fixed")]
+        return [m.name for m in self.resolved.methods if m.hindsight]
 
     def __repr__(self) -> str:
         part = "" if self.complete else ", stopped early"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.core.types import FloatArray, RoundRecord
+from fedparity.core.types import FloatArray
 from fedparity.metrics import inequality as spread
 from fedparity.metrics import participation as shares
 from fedparity.metrics.measure import AVOIDABLE, LIMIT, NAN, Direction, Measure, Of, Outcome
@@ -367,17 +367,11 @@ _ENDS = ("counts", "utility", "model")
 SCHEDULED: tuple[Measure, ...] = tuple(m for m in _MEASURES if m.scope in _ENDS[:2])
 """What is known without training."""
 RUN: tuple[Measure, ...] = tuple(m for m in _MEASURES if m.scope in _ENDS)
-COST: tuple[Measure, ...] = tuple(m for m in _MEASURES if m.scope == "cost")
 
 
 def numbers(outcome: Outcome, measures: tuple[Measure, ...] = RUN) -> dict[str, float]:
     """Every measure of one outcome with its parts, by name; NaN where undefined."""
     return {name: float(value) for measure in measures for name, value in measure.parts(outcome)}
-
-
-def of_round(record: RoundRecord, name: str) -> float:
-    """A measure of one round."""
-    return float(MEASURES[name].of(record))
 
 
 def measure_of(key: str) -> Measure:

@@ -6,7 +6,7 @@ import math
 
 from fedparity.metrics import listed, printed
 
-__all__ = ["brief", "count", "fixed", "listed", "of", "percent", "plural", "shortened", "tick"]
+__all__ = ["brief", "fixed", "listed", "of", "percent", "plural", "shortened", "tick"]
 DASH = "–"
 NARROW = "\u202f"
 """A thin space that does not break: between a number and its unit."""
@@ -51,13 +51,6 @@ def tick(value: float) -> str:
     if value and not 1e-4 <= abs(value) < 1e5:
         return f"{value:.0e}".replace("e-0", "e−").replace("e+0", "e").replace("-", "−")
     return f"{value:,.10g}".replace("-", "−")
-
-
-def count(value: float | None) -> str:
-    """A number of clients: whole where it is whole."""
-    if value is None or not math.isfinite(value):
-        return fixed(value)
-    return f"{round(value):,}" if abs(value - round(value)) < 1e-9 else fixed(value, 1)
 
 
 def plural(number: int, noun: str) -> str:
