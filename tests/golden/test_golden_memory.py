@@ -220,7 +220,7 @@ def test_fedawe():
             np.array([0, 0, 1, 1]), [np.array([v - w]) for v in (-1.0, 0.0, 3.0, 2.0)], np.array([0, 1, 0, 3]),
             np.ones(4), np.full(4, np.nan), np.ones(4),
         )  # fmt: skip
-        rule = WEIGHTINGS.build("fedawe")
+        rule = WEIGHTINGS.build("fedawe:clip=none")
         weights, _ = rule.weigh(None, rows, ledger)
         assert weights == pytest.approx([0.5, 0, 1.5, -1])
         assert w + moved(weights, rows)[0] == pytest.approx(2.0)
@@ -229,27 +229,31 @@ def test_fedawe():
         assert innovation == pytest.approx(0.5)
 
 
-def test_fedawe_in_a_run_is_the_papers_algorithm():
-    """Against a plain loop: everybody trains from its own last model, echoed by its gap."""
+@pytest.mark.parametrize(("weighting", "clip"), [("fedawe:clip=none", np.inf), ("fedawe", 0.5)])
+def test_fedawe_in_a_run_is_the_papers_algorithm(weighting, clip):
+    """Against a plain loop: everybody trains from its own last model, at first the run's first, echoed by its gap."""
     task = Quadratic.random(4, dim=3, seed=2)
     rounds = [[0, 1, 2], [0], [1, 3], [], [0, 2], [0, 1, 2, 3], [3], [0, 1]]
     schedule = [np.array(ids, dtype=np.int64) for ids in rounds]
     method = Coordinator(
-        4, scheduler=Fixed(schedule), weighting=WEIGHTINGS.build("fedawe"), memory=MEMORIES.build("echo"),
+        4, scheduler=Fixed(schedule), weighting=WEIGHTINGS.build(weighting), memory=MEMORIES.build("echo"),
         local=LOCALS.build("received"), min_reports=0,
     )  # fmt: skip
     engine = Intermittent(InProcess(task), Trace.from_matrix(np.ones((len(rounds), 4), bool)))
-    state = run(method, engine, len(rounds), params=np.zeros(3), num_clients=4)
-    w, received, tau = np.zeros(3), {}, dict.fromkeys(range(4), -1)
+    state = run(method, engine, len(rounds), params=np.ones(3), num_clients=4)
+    w, received, tau = np.ones(3), dict.fromkeys(range(4), np.ones(3)), dict.fromkeys(range(4), -1)
     for t, ids in enumerate(rounds):
-        results = []
+        starts, steps = [], []
         for k in ids:
-            x = received.get(k, w)
+            x = received[k]
             local = x.copy()
             for _ in range(task.steps):
                 local -= task.rate * task.curvature[k] * (local - task.centres[k])
-            results.append(x + (t - tau[k]) * (local - x))
-        w = np.mean(results, axis=0) if results else w
+            starts.append(x)
+            steps.append((t - tau[k]) * (local - x))
+        if ids:
+            step = np.mean(steps, axis=0)
+            w = np.mean(starts, axis=0) + step * min(1, clip / np.linalg.norm(step))
         received |= dict.fromkeys(ids, w)
         tau |= dict.fromkeys(ids, t)
     assert state.params == pytest.approx(w)

@@ -200,6 +200,7 @@ class Coordinator:
             memory=self.memory.init(num_clients),
             kept={},
             server=self.server.init(len(model)),
+            first=model if self.local.begins_with_first else None,
         )
 
     def plan(
@@ -243,7 +244,7 @@ class Coordinator:
             params=state.params,
             run=self.gate.run,
             local=self.local,
-            kept={client: state.kept[client] for client in asked if client in state.kept},
+            kept={k: kept for k in asked if (kept := state.kept.get(k, state.first)) is not None},
             rate=self.local_rate.scale(state.round),
             report_fields=self.report_fields,
         )

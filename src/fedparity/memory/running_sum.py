@@ -19,9 +19,7 @@ from fedparity.core.ledger import Ledger
 from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Memory
 from fedparity.core.types import ClientReport, Rows, Vector
-
-NOBODY = -1
-"""The client of a row that is not one client's."""
+from fedparity.memory.stale import NOBODY
 
 
 @dataclass(slots=True)

@@ -10,6 +10,9 @@ import numpy as np
 from fedparity.core.marks import PER_CLIENT
 from fedparity.core.types import FloatArray, Ids, Rows, Vector
 
+NOBODY = -1
+"""The client of what is not one client's."""
+
 
 @dataclass(slots=True)
 class Kept:
