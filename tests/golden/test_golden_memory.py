@@ -19,6 +19,7 @@ from fedparity import (
 )
 from fedparity.local import LOCALS
 from fedparity.schedulers import Fixed
+from fedparity.servers.rate_schedules import RATE_SCHEDULES
 from fedparity.tasks import Quadratic
 from fedparity.weightings.cafed import keep, score
 from fedparity.weightings.f3ast import Rates
@@ -257,6 +258,63 @@ def test_fedawe_in_a_run_is_the_papers_algorithm(weighting, clip):
         received |= dict.fromkeys(ids, w)
         tau |= dict.fromkeys(ids, t)
     assert state.params == pytest.approx(w)
+
+
+ROUNDS = [[0, 1, 2], [0], [1, 3], [], [0, 2], [3], [0, 1]]
+
+
+def run_fixed(weighting, memory, local="plain", rate="constant"):
+    """Seven rounds of a fixed schedule on four quadratic clients: the last model."""
+    task = Quadratic.random(4, dim=3, seed=2)
+    schedule = [np.array(ids, dtype=np.int64) for ids in ROUNDS]
+    method = Coordinator(
+        4, scheduler=Fixed(schedule), weighting=weighting, memory=memory, local=local, local_rate=rate, min_reports=0
+    )  # fmt: skip
+    engine = Intermittent(InProcess(task), Trace.from_matrix(np.ones((len(ROUNDS), 4), bool)))
+    return run(method, engine, len(ROUNDS), params=np.ones(3), num_clients=4)
+
+
+@pytest.mark.parametrize("over", ["all", "seen"])
+@pytest.mark.parametrize("rate", ["constant", "inverse", "sqrt:every=2"])
+def test_mifa_in_a_run_remembers_gradients_not_steps(rate, over):
+    """Against a plain loop: G_k = (w - w_k) / eta_s of the last round s with k, stepped with the eta_t of today."""
+    task, course = Quadratic.random(4, dim=3, seed=2), RATE_SCHEDULES.build(rate)
+    w, memory = np.ones(3), {}
+    for t, ids in enumerate(ROUNDS):
+        eta = task.rate * course.scale(t)
+        for k in ids:
+            local = w.copy()
+            for _ in range(task.steps):
+                local -= eta * task.curvature[k] * (local - task.centres[k])
+            memory[k] = (w - local) / eta
+        w = w - eta * sum(memory.values()) / (4 if over == "all" else len(memory))
+    found = run_fixed(f"memory_mean:over={over}", "last_updates:own=replace", rate=rate)
+    assert found.params == pytest.approx(w, rel=1e-5)
+
+
+@pytest.mark.parametrize("rate", ["constant", "inverse"])
+def test_fedlaavg_in_a_run_is_mifa_also_where_rates_decay(rate):
+    light = run_fixed("fedlaavg", "running_sum", "difference", rate)
+    mifa = run_fixed("memory_mean", "last_updates:own=replace", rate=rate)
+    assert light.params == pytest.approx(mifa.params, rel=1e-5)
+    replayed = run_fixed("fedvarp", "last_updates", rate=rate)  # which uses updates as they came
+    assert replayed.params != pytest.approx(mifa.params, rel=1e-3)
+
+
+def test_f3ast_gives_every_client_its_share_of_the_samples():
+    """One p for selection and weights: over a long run the weights of a client add up to its share."""
+    labels = np.array([[4], [1], [2], [1], [8], [4]])
+    trace = Trace.from_matrix(np.random.default_rng(0).random((3000, 6)) < [0.9, 0.5, 0.3, 0.8, 0.6, 0.4])
+    given = np.zeros(6)
+
+    class Watch:
+        def on_round(self, method, record, ledger, params):
+            np.add.at(given, record.row_clients, record.row_weights)
+
+    task = Quadratic.random(6, dim=1)
+    method = Coordinator(2, scheduler="f3ast:beta=.01", weighting="f3ast:beta=.01", labels=labels)
+    run(method, Intermittent(InProcess(task), trace), 3000, params=np.zeros(1), num_clients=6, observers=[Watch()])
+    assert given / given.sum() == pytest.approx(labels[:, 0] / 20, abs=0.005)
 
 
 ALPHA, PI = np.full(3, 1 / 3), np.array([0.9, 0.5, 0.1])

@@ -39,16 +39,14 @@ from fedparity.core.protocols import (
 from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
-from fedparity.core.rows import combine
+from fedparity.core.rows import combine, fresh_rows
 from fedparity.core.selection import ids_of, select, weigh
 from fedparity.core.spill import SpillFile
 from fedparity.core.state import State
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     NO_FLOATS,
-    NO_IDS,
     ClientReport,
-    Cohort,
     Evals,
     FloatArray,
     Ids,
@@ -235,7 +233,7 @@ class Coordinator:
         )
         rng = stream(self.seed, "select", state.round)
         cohort, state.scheduler = select(self.scheduler, state.scheduler, view, rng)
-        asked = cohort.clients.tolist()
+        asked, rate = cohort.clients.tolist(), self.local_rate.scale(state.round)
         plan = RoundPlan(
             round=state.round,
             seed=self.seed,
@@ -243,9 +241,9 @@ class Coordinator:
             cohort=cohort,
             params=state.params,
             run=self.gate.run,
-            local=self.local,
+            local=self.local.at_rate(rate),
             kept={k: kept for k in asked if (kept := state.kept.get(k, state.first)) is not None},
-            rate=self.local_rate.scale(state.round),
+            rate=rate,
             report_fields=self.report_fields,
         )
         return plan, state
@@ -307,7 +305,7 @@ class Coordinator:
 
     def _step(self, state: State, plan: RoundPlan, used: list[ClientReport]) -> tuple[Rows, FloatArray]:
         rows, state.memory = self.memory.complete(
-            state.memory, plan.round, _rows(plan, used), plan.params, state.ledger
+            state.memory, plan.round, fresh_rows(plan, used, self.labels), plan.params, state.ledger
         )
         weights, state.weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
         if len(rows.clients):
@@ -374,18 +372,3 @@ def _content(report: ClientReport) -> tuple[object, ...]:
     """What a report says, bit by bit; how long it took is left out."""
     numbers = (report.num_samples, report.loss_before, report.loss_after, report.accuracy_before)
     return None if report.delta is None else report.delta.tobytes(), repr(numbers)
-
-
-def _rows(plan: RoundPlan, used: list[ClientReport]) -> Rows:
-    if not used:
-        return Rows(NO_IDS, (), NO_IDS, NO_FLOATS, NO_FLOATS, NO_FLOATS)
-    clients = np.array([r.client for r in used], dtype=np.int64)
-    cohort: Cohort = plan.cohort
-    return Rows(
-        clients=clients,
-        deltas=[np.asarray(r.delta) for r in used],
-        ages=np.zeros(len(used), dtype=np.int64),
-        sizes=np.array([r.num_samples for r in used], dtype=np.float64),
-        losses=np.array([r.loss_before for r in used], dtype=np.float64),
-        probs=cohort.probs[np.searchsorted(cohort.clients, clients)],
-    )

@@ -156,6 +156,10 @@ class Local(Component, Protocol):
         """Whether a client that has kept nothing yet is given the run's first model as what it kept."""
         return False
 
+    def at_rate(self, rate: float) -> Local:
+        """The rule in a round in which learning rates are multiplied by `rate`."""
+        return self
+
     def descents(self, kept: Vector | None, params: Vector) -> tuple[Descent, ...]:
         """The trainings of a round, given what the client kept and the model it received; the first is the update's."""
         return (Descent(params),)
