@@ -276,8 +276,8 @@ def test_echo_rows_are_how_far_the_model_moved_since():
             state = rule.remember(state, [ClientReport(k, np.ones(1)) for k in ids])
         ledger.last_completed[ids] = t
         ledger.rounds += 1
-    # 0 got model 2 (the one round 1 ended with), 1 got model 1; the model is number 3 now; 2 was never here.
-    assert shown(rows) == [(0, 0, 0.5), (0, 2, 4 - 9), (1, 0, 0.5), (1, 3, 1 - 9), (2, 0, 0.5)]
+    # 0 got model 2 (the one round 1 ended with), 1 got model 1; the model is number 3 now; 2 starts from the first.
+    assert shown(rows) == [(0, 0, 0.5), (0, 2, 4 - 9), (1, 0, 0.5), (1, 3, 1 - 9), (2, 0, 0.5), (2, 4, 0 - 9)]
     rule.complete(state, 4, rows_of({}), models[4], ledger)
     assert state.received.kept[0] is state.received.kept[1] is state.received.kept[2] is models[4]
 

@@ -151,6 +151,15 @@ class Local(Component, Protocol):
         """One loss that all descents learn from together, for tasks that can (PyTorch); None: each the task's own."""
         return None
 
+    @property
+    def begins_with_first(self) -> bool:
+        """Whether a client that has kept nothing yet is given the run's first model as what it kept."""
+        return False
+
+    def at_rate(self, rate: float) -> Local:
+        """The rule in a round in which learning rates are multiplied by `rate`."""
+        return self
+
     def descents(self, kept: Vector | None, params: Vector) -> tuple[Descent, ...]:
         """The trainings of a round, given what the client kept and the model it received; the first is the update's."""
         return (Descent(params),)

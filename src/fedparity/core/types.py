@@ -218,6 +218,12 @@ class Rows:
     """Loss of the model that each client received."""
     probs: FloatArray
     """Inclusion probability given availability."""
+    rate: float = 1.0
+    """What clients' learning rates are multiplied by in this round."""
+    rates: FloatArray | None = None
+    """What they were multiplied by when each update was made; None: as in this round."""
+    shares: FloatArray | None = None
+    """Share of all samples that each client of the population holds; None: clients have not said what they hold."""
 
 
 @dataclass(frozen=True, slots=True)

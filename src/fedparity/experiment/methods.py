@@ -28,6 +28,8 @@ class Method:
     server: str = "sgd"
     estimator: str | None = None
     """None: what the scheduler asks for; `oracle`: the true availability, in hindsight."""
+    schedule: str | None = None
+    """What the local rate is multiplied by, round by round; None: the run's own schedule."""
     reference: str | None = None
 
 
@@ -155,7 +157,7 @@ _PAPER = {
         "FedAvg, and a personal model beside it for every client.",
         "uniform",
         "by_size",
-        local="ditto:lam=1",
+        local="ditto:lam=1,start=first",
         reference="Li et al., Ditto: Fair and Robust Federated Learning, ICML 2021",
     ),
 }
@@ -216,9 +218,10 @@ _FIELD = {
     "fedawe": Method(
         "Clients go on from the model they last received; their step counts the rounds they missed.",
         "uniform",
-        "fedawe",
+        "fedawe:clip=.5",
         "echo",
         local="received",
+        schedule="sqrt:every=10",
         reference="Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability, 2024",
     ),
     "cafed": Method(

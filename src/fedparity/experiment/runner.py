@@ -93,7 +93,7 @@ def build_coordinator(
         memory=parts.memory,
         local=parts.local,
         server=parts.server,
-        local_rate=Scaled(spec.training.course, rate / usual),
+        local_rate=Scaled(parts.schedule or spec.training.course, rate / usual),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
         labels=None if task is None else task.label_counts(),
