@@ -1,9 +1,9 @@
 """From blocks to cells: what is missing is run, row by row, the rates of all rows tuned alike before.
 
 All rows of a block and seed share one task, hence one partition and one first model, and the trace that the seed draws.
-Accuracies are means over the last tenth of the rounds: a single round swings by points. Utility is read in three ways
-from one run: as the block's rule credited it (`loss`: the drop of the global model's loss since the last credit), and as
-section 4.2 sums it (`accuracy_change`: the last model's accuracy minus the first's, for every client).
+Accuracies are means over the last tenth of the rounds: a single round swings by points. Utility is read from one run
+as the block's rule credited it, and as section 4.2 sums it (`accuracy_change`: the last model's accuracy minus the
+first's, for every client), each under three normalisers.
 """
 
 from __future__ import annotations
@@ -92,6 +92,8 @@ class Kitchen:
     recipe: Recipe
     folder: Path
     told: Told = field(default_factory=Told)
+    began: bool = False
+    """Whether anything was computed and kept."""
     _tasks: _Tasks = field(default_factory=_Tasks)
 
     def cells(self, block: Block) -> Cells:
@@ -159,7 +161,7 @@ class Kitchen:
             for _, row, seed in [one for one in self.todo(what, (block.name,)) if one[0] is block]:
                 rate = self.rate(block, row.method)
                 cells.put(row.method, seed, rate, digest_of(row.spec()), **self._cell(block, row, seed, rate))
-                done += 1
+                done, self.began = done + 1, True
                 self.told.cell(f"{block.name}, seed {seed}: {row.method}", done, total)
                 if self.told.stop():
                     raise StoppedError
@@ -173,7 +175,8 @@ class Kitchen:
         missing = {run: row for run, row in runs_of(block.rows).items() if run not in known}
         for number, (run, row) in enumerate(missing.items()):
             self.told.cell(f"rates {how.name}: {run}", number, len(missing))
-            spec = by.spec_of(0, row.spec()).model_copy(update={"rounds": how.rounds})
+            rare = by.spec_of(0, row.spec()).execution.model_copy(update={"score_every": how.rounds})
+            spec = by.spec_of(0, row.spec()).model_copy(update={"rounds": how.rounds, "execution": rare})
             wide = grid(spec, how.rates, how.seeds)
             told = Callbacks(stop=self.told.stop, hurry=self.told.hurry)
             done = execute(wide, task=lambda seed, wide=wide: self._tasks.of(wide, seed, self.told), callbacks=told)

@@ -1,8 +1,8 @@
 """The rows of Table 2, and what the paper prints in its tables.
 
-Surrogates that credit utility never touch the model, so "ours without" and "ours with surrogate" are two readings of one
-run: the second counts what surrogates credited. Their error bound is given (the most that a round can credit) instead of
-measured, which would score every absent client in every round and change nothing else.
+Surrogates that credit utility never touch the model, so "ours without" and "ours with surrogate" are two readings of
+one run: the second counts what surrogates credited. Their error bound is given (the most that a round can credit)
+instead of measured, which would score every absent client in every round and change nothing else.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ _ROWS = (
     Row("parity", "ours, target share, no surrogate", "parity", {"surrogate": GIVEN_BOUND}, ours=True, printed=OURS),
     Row("parity_surrogate", "ours, target share, with surrogate", "parity", {"surrogate": GIVEN_BOUND}, aided=True,
         ours=True, printed=OURS_WITH),
-    Row("cup", "ours: fair scheduling, utility credit and memory together", "cup", ours=True, printed=OURS_WITH),
-    Row("cup_light", "the same with server momentum instead of stored updates", "cup_light", ours=True,
-        printed=OURS_WITH),
+    Row("cup", "ours: fair scheduling, utility credit and memory together", "cup", {"surrogate": GIVEN_BOUND},
+        aided=True, ours=True, printed=OURS_WITH),
+    Row("cup_light", "the same with server momentum instead of stored updates", "cup_light",
+        {"surrogate": GIVEN_BOUND}, aided=True, ours=True, printed=OURS_WITH),
     Row("parity_opportunity", "ours, target opportunity", "parity_opportunity", ours=True),
     Row("parity_utility", "ours, target utility", "parity_utility", ours=True),
     Row("cup_paper", "the paper's rule as printed", "cup_paper", {"surrogate": GIVEN_BOUND}, aided=True,
