@@ -20,6 +20,7 @@ from fedparity.cli.data import data_app
 from fedparity.cli.erase import erase_command
 from fedparity.cli.export import export_command
 from fedparity.cli.list import list_command
+from fedparity.cli.paper import paper_command
 from fedparity.cli.report import report_command
 from fedparity.cli.run import demo_command, init_command, run_command
 from fedparity.cli.schedule import schedule_command
@@ -41,6 +42,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "erase": erase_command,
     "list": list_command,
     "cite": cite_command,
+    "paper": paper_command,
 }
 
 app = group(

@@ -218,6 +218,11 @@ class Utility(Component, Protocol[S]):
         """Whether `credit` needs the new model's loss or accuracy on the participants' data."""
         return False
 
+    @property
+    def evaluates(self) -> Measure:
+        """Which of the two; what it does not name is not computed."""
+        return "both"
+
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
         ...

@@ -111,7 +111,7 @@ class _Record:
     """An observer that keeps what a run is made of, for each method apart."""
 
     def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task) -> None:
-        self.log = MetricsLog(spec.cohort, engine, task.accuracy)
+        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored)
         self.journal = Journal()
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}

@@ -217,6 +217,11 @@ class Spec(Part):
         """How many slots a round has, over-selection included."""
         return slots_per_round(self.cohort, self.over_select)
 
+    def scored(self, round: int) -> bool:
+        """Whether the model is scored on test data after that round."""
+        late = self.rounds - max(1, self.rounds // 10)
+        return round >= late or (round + 1) % self.execution.score_every == 0
+
     @cached_property
     def worth(self) -> Utility[Any]:
         """What taking part was worth."""
