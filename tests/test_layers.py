@@ -30,6 +30,7 @@ LAYERS = (
     ("engines", "store"),
     ("experiment",),
     ("report",),
+    ("paper",),
     ("__init__", "cli"),
     ("__main__",),
 )

@@ -14,6 +14,7 @@ import click
 import typer
 
 from fedparity.cli.cite import cite_command
+from fedparity.cli.claims import claims_command
 from fedparity.cli.compare import compare_command
 from fedparity.cli.console import ENDED_EARLY, INTERRUPTED, Command, EndedEarlyError, fail, group, print_text
 from fedparity.cli.data import data_app
@@ -41,6 +42,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "erase": erase_command,
     "list": list_command,
     "cite": cite_command,
+    "claims": claims_command,
 }
 
 app = group(
