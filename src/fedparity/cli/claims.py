@@ -110,7 +110,7 @@ def _tell(result: Result) -> None:
         ("Printed", claim.statement),
         ("Assumed", claim.assumptions),
         ("Found", found.reason),
-        ("True", claim.corrected or "as printed"),
+        ("True", claim.corrected or "the same"),
         ("How", claim.method),
     ):
         say(f"  {name}: {text}", wrap=True)

@@ -79,8 +79,8 @@ def claims_section(folder: Path) -> str:
 
 def _corrected(row: Mapping[str, Any]) -> str:
     if row["corrected"] is None:
-        return "as printed"
-    return row["corrected"] + {True: "", False: " (not confirmed here)", None: ""}[row["corrected_holds"]]
+        return "the same"
+    return f"{row['corrected']}{' (not confirmed here)' if row['corrected_holds'] is False else ''}"
 
 
 def where_section(_: Path) -> str:

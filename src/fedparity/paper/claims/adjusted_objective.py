@@ -45,8 +45,7 @@ class AdjustedObjective(Claim):
     assumptions: ClassVar[str] = "None printed: neither who is summed over nor how the sum is divided."
     corrected: ClassVar[str | None] = (
         "Summed over those online and divided by N it is the plain mean of all F_k in expectation; summed over"
-        " everybody"
-        " it favours rare clients by 1/π_k; divided by the weights online it is biased."
+        " everybody it favours rare clients by 1/π_k; divided by the weights online it is biased."
     )
     method: ClassVar[str] = "Exact enumeration of the 2⁸ sets of clients online, π from .1 to .9"
     expected: ClassVar[Verdict] = "needs-assumption"

@@ -30,8 +30,8 @@ class AdversarialAvailability(Claim):
     statement: ClassVar[str] = "The guarantees do not cover adversarial participation, an open problem."
     assumptions: ClassVar[str] = "Clients leave for good, come in crowds, or stay away to be asked more."
     corrected: ClassVar[str | None] = (
-        "A closed loop on what was given is the nearest to the limit on both patterns; availability must be observed,"
-        " never declared: the printed rule pays for hiding."
+        "A closed loop on what was given is nearer to the limit on both patterns, though nobody is near it when clients"
+        " leave for good; availability must be observed, never declared: the printed rule pays for hiding."
     )
     method: ClassVar[str] = (
         "2 draws of each pattern, N = 100, m = 5, T = 100; hiding: 5 draws, N = 100, m = 10, T = 1,000"
@@ -58,7 +58,7 @@ class AdversarialAvailability(Claim):
         }
         found = {kind: measure(names, where) for kind, where in settings.items()}
         broken = all(found[kind][self.open_loop]["gini_over_limit"] > 1.1 for kind in KINDS)
-        nearest = all(found[k][self.closed]["gini"] <= 1.02 * min(r["gini"] for r in found[k].values()) for k in KINDS)
+        nearer = all(found[kind][self.closed]["gini"] < found[kind]["inverse"]["gini"] for kind in KINDS)
         taken = {
             "always_on": self._taken(hidden=0.0),
             "hiding": self._taken(self.hidden),
@@ -68,15 +68,13 @@ class AdversarialAvailability(Claim):
         pays = taken["hiding"] > 2 * taken["always_on"] + 0.05
         return Finding(
             "holds" if broken and pays else "fails",
-            nearest,
+            nearer,
             f"Gini with departures and crowding: {self.open_loop} {self._pair(found, self.open_loop)}, {self.closed}"
             f" {self._pair(found, self.closed)}, limits {self._pair(found, self.closed, 'gini_limit')}: who leaves for"
-            " good cannot be"
-            f" known beforehand. Under the printed rule ten always-on clients get {taken['always_on']:.0%} of the"
-            " slots,"
-            f" {taken['hiding']:.0%} if they hide {self.hidden:.0%} of the time, and"
-            f" {taken['declaring_1_percent_and_hiding_15_percent']:.0%} if they hide 15% and a declared π = .01 is"
-            " believed.",
+            " good cannot be known beforehand. Under the printed rule ten always-on clients get"
+            f" {taken['always_on']:.0%} of the slots, {taken['hiding']:.0%} if they hide {self.hidden:.0%} of the"
+            f" time, and {taken['declaring_1_percent_and_hiding_15_percent']:.0%} if they hide 15% and a declared π ="
+            " .01 is believed.",
             {"draws": self.draws, **found, "hiding_draws": self.hiding_draws, "slots_of_ten_clients": taken},
             gini_bars("Departures, one after another", found["departures"]),
         )

@@ -53,8 +53,8 @@ class AppendixA(Claim):
             "holds" if off < 0.02 and within else "needs-assumption",
             left < 0.02,
             f"Lemma 2's rule gives {measured.mean() / printed.mean():.2f} times the printed E[u/π] (N ="
-            f" {self.clients}); the"
-            f" corrected form is within {left:.2%}. Clients still differ by a factor {unequal:.2f}.",
+            f" {self.clients}); the corrected form is within {left:.2%}. Clients still differ by a factor"
+            f" {unequal:.2f}.",
             {
                 "draws": self.draws,
                 "measured_over_printed": float(measured.mean() / printed.mean()),

@@ -88,10 +88,9 @@ class AppendixB(Claim):
             "fails" if wrong else "holds",
             shrinks,
             "Given availability, uniform sampling treats the rarest and the most available client alike to"
-            f" {spread[0]:.1%}"
-            f" at N = {self.sizes[0]} and {spread[-1]:.2%} at N = {self.sizes[-1]}; inverse sampling selects the rarest"
-            " tenth"
-            f" {inverse:.1f} times as often. In step 5 the left side is larger, by {over.mean:.0f}, not smaller.",
+            f" {spread[0]:.1%} at N = {self.sizes[0]} and {spread[-1]:.2%} at N = {self.sizes[-1]}; inverse sampling"
+            f" selects the rarest tenth {inverse:.1f} times as often. In step 5 the left side is larger, by"
+            f" {over.mean:.0f}, not smaller.",
             {
                 "clients": self.sizes,
                 "uniform_rarest_against_commonest": spread,

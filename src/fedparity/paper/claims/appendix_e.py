@@ -67,8 +67,8 @@ class AppendixE(Claim):
             "fails" if not fine else "holds" if step.max() <= 1 + 1e-9 else "needs-assumption",
             bool(fine and mended.max() <= 1 + 1e-9),
             f"Step 1: left over right at most {bias.max():.3f}. Step 2: violated in {(descent > 1e-9).sum()} cases."
-            " Step 3: left over right up to"
-            f" {step.max():.1f} under (A3), at most {mended.max():.3f} with an L-Lipschitz gradient.",
+            f" Step 3: left over right up to {step.max():.1f} under (A3), at most {mended.max():.3f} with an"
+            " L-Lipschitz gradient.",
             {
                 "draws": self.draws,
                 "bias_largest_ratio": bias.max(),

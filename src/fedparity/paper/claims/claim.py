@@ -44,6 +44,10 @@ class Finding:
     """Every figure by name."""
     picture: Picture | None = None
 
+    def __post_init__(self) -> None:
+        if self.corrected_holds is not None:  # NumPy's False is not False
+            object.__setattr__(self, "corrected_holds", bool(self.corrected_holds))
+
 
 class Claim(ABC):
     """One statement of the paper."""
@@ -98,7 +102,7 @@ class Result:
             "as_stated": found.as_stated,
             "expected": claim.expected,
             "corrected": claim.corrected,
-            "corrected_holds": plain(found.corrected_holds),
+            "corrected_holds": found.corrected_holds,
             "reason": found.reason,
             "evidence": plain(found.evidence),
         }

@@ -70,8 +70,8 @@ class CorrelatedDropout(Claim):
     statement: ClassVar[str] = "Correlated dropout erodes rare classes; surrogate updates mitigate this."
     assumptions: ClassVar[str] = "Surrogates enter utility tracking “without introducing stale parameter updates”."
     corrected: ClassVar[str | None] = (
-        "Dropout that goes with a class does erode it; utility surrogates leave the model as it is, to the bit; earlier"
-        " updates of the absent in the step (memory) bring its recall back."
+        "Dropout that goes with a class does erode it; utility surrogates leave the model as it is, to the bit;"
+        " earlier updates of the absent in the step (memory) bring its recall back."
     )
     method: ClassVar[str] = "4 paired seeds, 30 clients, m = 5, 80 rounds, 5 classes, softmax regression in NumPy"
     expected: ClassVar[Verdict] = "needs-assumption"
@@ -112,12 +112,10 @@ class CorrelatedDropout(Claim):
             "fails" if eroded.low <= 0 else "holds" if (stated > 0).all() else "needs-assumption",
             eroded.low > 0 and mended.low > 0,
             f"Recall of class 0: {shown['blind']} if dropout is blind to classes, {shown['tied']} if it goes with the"
-            " class,"
-            f" {shown['together']} if its clients also come all at once; with utility surrogates"
-            f" {shown['together, surrogate']}, the"
-            f" same to the bit; with memory {shown['together, memory']}. Its coverage is"
-            f" {np.mean(covered['blind']):.0%},"
-            f" {np.mean(covered['tied']):.0%} and {np.mean(covered['together']):.0%} of the rounds.",
+            f" class, {shown['together']} if its clients also come all at once; with utility surrogates"
+            f" {shown['together, surrogate']}, the same to the bit; with memory {shown['together, memory']}. Its"
+            f" coverage is {np.mean(covered['blind']):.0%}, {np.mean(covered['tied']):.0%} and"
+            f" {np.mean(covered['together']):.0%} of the rounds.",
             {
                 "draws": self.draws,
                 "recall_of_class_0": {name: one.to_json() for name, one in means.items()},

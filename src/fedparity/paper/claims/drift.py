@@ -66,10 +66,8 @@ class Drift(Claim):
             "holds" if still < 2e-3 else "needs-assumption",
             all(error <= bound for error, bound in zip(errors, bounds, strict=True)),
             "Nothing drifts and π is known (ε_T = Δ_T = 0): selection among those online is off its target by"
-            f" {still:.3f}."
-            f" Over everybody the error goes from {errors[0]:.3f} without swing to {errors[-1]:.3f} at"
-            f" {self.swings[-1]:g}; the bound"
-            f" there is {bounds[-1]:.0f} (ε_T = {eps[-1]:.2f}), so it says nothing.",
+            f" {still:.3f}. Over everybody the error goes from {errors[0]:.3f} without swing to {errors[-1]:.3f} at"
+            f" {self.swings[-1]:g}; the bound there is {bounds[-1]:.0f} (ε_T = {eps[-1]:.2f}), so it says nothing.",
             {
                 "draws": self.draws,
                 "swing": self.swings,

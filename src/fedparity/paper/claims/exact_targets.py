@@ -41,8 +41,7 @@ class ExactTargets(Claim):
     assumptions: ClassVar[str] = "A participation of client k is worth μ_k on average, constant over rounds."
     corrected: ClassVar[str | None] = (
         "E[u_k/π_k] is equal for all k iff client k is selected at rate τ/μ_k given availability, τ = m/Σ(π_k/μ_k); a"
-        " closed"
-        " loop on u_k/π_k reaches that without knowing μ_k."
+        " closed loop on u_k/π_k reaches that without knowing μ_k."
     )
     method: ClassVar[str] = "Monte Carlo: 10 draws, N = 100, m = 10, T = 2,000, π ~ U(.2, 1), μ log-uniform on (1, 3)"
     expected: ClassVar[Verdict] = "fails"
@@ -51,6 +50,8 @@ class ExactTargets(Claim):
     cohort: int = 10
     rounds: int = 2_000
     draws: int = 10
+    low: float = 0.2
+    """Least availability."""
     spread: float = 3.0
     """Largest over smallest mean gain."""
     power: float = 1.0
@@ -62,7 +63,7 @@ class ExactTargets(Claim):
         gained: dict[str, list[FloatArray]] = {name: [] for name in names}
         for draw in range(self.draws):
             rng = stream(SEED, self.id, draw)
-            pi = rng.uniform(0.2, 1.0, self.clients)
+            pi = rng.uniform(self.low, 1.0, self.clients)
             mu = np.exp(rng.uniform(0, np.log(self.spread), self.clients))
             online = coins(pi, self.rounds, rng)
             worth = mu**self.power
@@ -86,8 +87,8 @@ class ExactTargets(Claim):
             bool(noise),
             f"CV(u/π): inverse {found['inverse'].mean:.2f}, rates τ/μ_k {found['rates τ/μ'].mean:.3f} (the noise of"
             f" {self.rounds:,} rounds), closed loop {found['closed loop'].mean:.3f}. Water-filled shares are within"
-            f" {off:.3f} of"
-            f" the limit for independent clients; two that only come together get {together[0]:.2f}, not .50.",
+            f" {off:.3f} of the limit for independent clients; two that only come together get {together[0]:.2f}, not"
+            " .50.",
             {
                 "draws": self.draws,
                 "cv_utility_per_opportunity": {name: one.to_json() for name, one in found.items()},

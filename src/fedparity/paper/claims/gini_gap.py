@@ -75,8 +75,7 @@ class GiniGap(Claim):
             bool(bound >= -1e-12),
             f"True of all {full} full and {least} partly filled counts. Table 2's gap .31 with Gini .04 takes at least"
             f" {rows[2][1]:.1%} and at most 31% empty slots, its q-FFL row {rows[0][1]:.1%}, its PHP-FL row"
-            f" {rows[1][1]:.1%};"
-            f" 250 slots over 100 clients force a Gini of {forced:.2f}.",
+            f" {rows[1][1]:.1%}; 250 slots over 100 clients force a Gini of {forced:.2f}.",
             {
                 "counts_with_all_slots_filled": full,
                 "counts": least,

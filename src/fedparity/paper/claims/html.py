@@ -17,8 +17,8 @@ def claims_page(results: Sequence[Result]) -> str:
     css = files("fedparity.report").joinpath("templates", "page.css").read_text(encoding="utf-8")
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>The paper, claim by claim · fedparity</title><style>{css}</style>"
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src'
+        f" 'unsafe-inline'\"><title>The paper, claim by claim · fedparity</title><style>{css}</style>"
     )
     rows = "".join(_row(result) for result in results)
     heads = "".join(element("th", name, scope="col") for name in ("Claim", "As printed", "Corrected"))
@@ -47,7 +47,7 @@ def _section(result: Result) -> str:
         ("Assumed", claim.assumptions),
         ("Verdict", WORDS[found.as_stated]),
         ("Found", found.reason),
-        ("What is true", claim.corrected or "as printed"),
+        ("What is true", claim.corrected or "the same"),
         ("How", claim.method),
     ]
     parts = "".join(element("dt", name) + element("dd", escape(text)) for name, text in terms)

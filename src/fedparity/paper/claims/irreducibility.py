@@ -69,9 +69,8 @@ class Irreducibility(Claim):
         return Finding(
             "holds" if min(best) > 1e-9 else "fails",
             max(closed) <= 1,
-            f"After {self.horizons[-1]} rounds the best rule without memory leaves E|S₁ − S₂| = {best[-1]:.2f}, and"
-            f" {best[-1] / best[0]:.1f} times what it was after {self.horizons[0]}; with the ledger it is"
-            f" {closed[-1]:g}.",
+            f"After {self.horizons[-1]} rounds the best rule without memory leaves E|S₁ − S₂| = {best[-1]:.2f}, after"
+            f" {self.horizons[0]} rounds {best[0]:.2f}; with the ledger it is {closed[-1]:g}.",
             {"rounds": self.horizons, "without_memory": best, "with_ledger": closed, "probabilities_tried": self.grid},
             Lines(
                 "Irreducibility: E|S₁ − S₂| of two clients that look alike",

@@ -89,11 +89,9 @@ class Lemma2(Claim):
             "holds" if equal else "fails",
             shrinks,
             f"N = {len(pair)}, m = 1, π = {self.rates}: selected in ({shown}) of the rounds, not {1 / len(pair):g}"
-            " each."
-            f" With replacement the largest relative error falls from {off[0]:.1%} at N = {self.sizes[0]} to"
-            f" {off[-1]:.2%}"
-            f" at N = {self.sizes[-1]:,}; without, the rarest and the most available tenth still differ by"
-            f" {kept[-1]:.1%}.",
+            f" each. With replacement the largest relative error falls from {off[0]:.1%} at N = {self.sizes[0]} to"
+            f" {off[-1]:.2%} at N = {self.sizes[-1]:,}; without, the rarest and the most available tenth still differ"
+            f" by {kept[-1]:.1%}.",
             {
                 "rates": self.rates,
                 "selected": pair,

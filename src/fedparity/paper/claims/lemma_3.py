@@ -52,8 +52,7 @@ class Lemma3(Claim):
             "holds" if holds else "needs-assumption",
             None,
             f"The left side is at most {ratios.max():.3f} of the right in {self.draws:,} cases; errors that all point"
-            " one"
-            " way reach it exactly."
+            " one way reach it exactly."
             if holds
             else f"With weights down to {self.least_weight} the left side is up to {ratios.max():.3g} times the right.",
             {"draws": self.draws, "largest_ratio": float(ratios.max()), "ratio_if_all_errors_point_one_way": reached},

@@ -53,8 +53,7 @@ class ParticipationBalance(Claim):
             "fails" if rule > plain else "holds",
             near and found["inverse"]["gini_over_limit"] > 1.1,
             f"Population like the paper's: Gini as printed {rule:.3f}, uniform {plain:.3f}, closed loop {ours:.3f},"
-            " limit"
-            f" {limit:.3f}. Bernoulli: {other[self.printed]['gini']:.2f}, {other['uniform']['gini']:.2f},"
+            f" limit {limit:.3f}. Bernoulli: {other[self.printed]['gini']:.2f}, {other['uniform']['gini']:.2f},"
             f" {other[self.closed]['gini']:.2f}, {other[self.closed]['gini_limit']:.2f}.",
             {"draws": self.draws, "paper_like": found, "bernoulli": other},
             gini_bars("Participation on a population like the paper's", found),

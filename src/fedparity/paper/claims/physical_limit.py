@@ -90,10 +90,9 @@ class PhysicalLimit(Claim):
         return Finding(
             "fails" if unavoidable else "holds",
             wrong == 0,
-            f"In {unavoidable} of {count:,} small populations no schedule whatever has CV(S/π) = 0. The limit on counts"
-            " is"
-            f" majorised by every schedule with as many slots filled in {count - wrong:,} of them; empty slots go below"
-            f" its Gini in {below}.",
+            f"In {unavoidable} of {count:,} small populations no schedule whatever has CV(S/π) = 0. The limit on"
+            f" counts is majorised by every schedule with as many slots filled in {count - wrong:,} of them; empty"
+            f" slots go below its Gini in {below}.",
             {
                 "cases": count,
                 "cv_per_opportunity_unavoidable": unavoidable,

@@ -62,10 +62,8 @@ class Sizes(Claim):
             "holds" if abs(size - self.printed_mb) <= 0.1 * self.printed_mb else "fails",
             round(size) == 614 and as_printed == [11.7, 21.8],
             f"{self.images:,} images take {size:.0f} MB. ResNet-18 has {found['resnet18, 1000 classes']:,} parameters"
-            " with 1,000"
-            f" classes and {found['resnet18, 10 classes']:,} with ten, ResNet-34 {found['resnet34, 1000 classes']:,}"
-            " and"
-            f" {found['resnet34, 10 classes']:,}.",
+            f" with 1,000 classes and {found['resnet18, 10 classes']:,} with ten, ResNet-34"
+            f" {found['resnet34, 1000 classes']:,} and {found['resnet34, 10 classes']:,}.",
             {"megabytes": size, "parameters": found},
             Bars("Parameters, millions", tuple((name, count / 1e6) for name, count in found.items())),
         )

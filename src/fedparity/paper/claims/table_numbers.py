@@ -53,9 +53,8 @@ class TableNumbers(Claim):
         "100 clients, 50 rounds, 5 selected in each (the authors' cohort), definitions of section 4.1."
     )
     corrected: ClassVar[str | None] = (
-        "CV .19 means Jain .965; gap .31 is near the limit of a population like the paper's, where Gini is at least .1"
-        " with"
-        " full slots; a decaying surrogate cannot stay constant while the same clients are missing."
+        "CV .19 means Jain .965; gap .31 is near the limit of a population like the paper's, where Gini is at least"
+        " .1 with full slots; a decaying surrogate cannot stay constant while the same clients are missing."
     )
     method: ClassVar[str] = (
         "Identities on the printed numbers; limits on 30 draws of a population like the paper's, m = 5, T = 50"
@@ -85,11 +84,9 @@ class TableNumbers(Claim):
             "fails" if jain_wrong or gini_wrong or flat else "holds",
             forced >= 0.1 - 1e-12 and gap.low < 0.31 + HALF and uneven.low > 0.04 + HALF,
             f"Jain does not follow from CV in {len(jain_wrong)} of {len(apart)} rows, Gini is below gap/2 in"
-            f" {len(gini_wrong)}. The"
-            f" limit on a population like the paper's (m = 5, T = 50) is gap {gap.mean:.3f}, Gini {uneven.mean:.3f}."
-            " 22.99 stands"
-            f" still for {longest} rounds; decaying with λ = {self.lam:g} it would be {decayed[-1]:.2f}."
-            f" {grid[640]} of 20 accuracies are multiples of 1/640.",
+            f" {len(gini_wrong)}. The limit on a population like the paper's (m = 5, T = 50) is gap {gap.mean:.3f},"
+            f" Gini {uneven.mean:.3f}. 22.99 stands still for {longest} rounds; decaying with λ = {self.lam:g} it"
+            f" would be {decayed[-1]:.2f}. {grid[640]} of 20 accuracies are multiples of 1/640.",
             {
                 "rows_where_jain_does_not_follow_from_cv": jain_wrong,
                 "rows_with_gini_below_half_the_gap": gini_wrong,

@@ -30,8 +30,8 @@ class Theorem1(Claim):
         "(A1) stationary availability, (A2) selection among the available, (A3), (A4) bounded gains."
     )
     corrected: ClassVar[str | None] = (
-        "Uniform sampling among the available satisfies (A3) and has the lower Var(u/π); inverse sampling has the lower"
-        " Var(u). One rule cannot serve both."
+        "Uniform sampling among the available satisfies (A3) and has the lower Var(u/π); inverse sampling has the"
+        " lower Var(u). One rule cannot serve both."
     )
     method: ClassVar[str] = "Monte Carlo: 20 paired draws, N = 100, m = 10, T = 2,000, π ~ U(.2, 1), gain 1 ± .3"
     expected: ClassVar[Verdict] = "fails"

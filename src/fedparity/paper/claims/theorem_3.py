@@ -60,8 +60,7 @@ class Theorem3(Claim):
             "holds" if left <= right else "needs-assumption",
             bool(ratios[-1] <= 1 + 1e-9),
             f"f = {self.curvature / 2:g}x², L = 1, w = 0, G = Δ = γ = 1: {left:g} > {right:g}. With an L-Lipschitz"
-            " gradient"
-            f" the left side is at most {ratios[-1]:.3f} of the right in {self.draws:,} cases."
+            f" gradient the left side is at most {ratios[-1]:.3f} of the right in {self.draws:,} cases."
             if left > right
             else f"{left:g} ≤ {right:g}: this curvature is within L.",
             {"left": left, "right": right, "draws": self.draws, "largest_ratio_lipschitz": ratios[-1]},

@@ -77,9 +77,8 @@ class TraceStatistics(Claim):
             float(never["p_value"]) > 0.05 and refuted,
             f"Of the first {left['devices']} devices {left['below_5pct']} are below 5% (p = {left['p_value']:.0e} for"
             f" {self.printed:.1%}), {left['below_half']} below half, {left['below_40pct']} below 40%, mean"
-            f" {left['mean']:.3f}. Wi-Fi never"
-            f" left: {never['below_5pct']} below 5% (p = {never['p_value']:.2f}), but {never['below_half']} below"
-            " half.",
+            f" {left['mean']:.3f}. Wi-Fi never left: {never['below_5pct']} below 5% (p = {never['p_value']:.2f}), but"
+            f" {never['below_half']} below half.",
             found,
             Lines(
                 "Figure 1: availability of devices, sorted",

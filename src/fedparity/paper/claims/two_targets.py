@@ -58,9 +58,8 @@ class TwoTargets(Claim):
             "fails" if least > 1e-6 else "holds",
             first[0] < second[0] and second[1] < first[1],
             f"With π from {self.low:g} to {self.high:g}, equal shares have CV(S/π) = {chance[0]:.2f} and equal"
-            " opportunity has"
-            f" CV(S) = {share[-1]:.2f}; no β has both below {least:.2f}. Measured: parity for shares {first[0]:.2f} and"
-            f" {first[1]:.2f}, for opportunity {second[0]:.2f} and {second[1]:.2f}.",
+            f" opportunity has CV(S) = {share[-1]:.2f}; no β has both below {least:.2f}. Measured: parity for shares"
+            f" {first[0]:.2f} and {first[1]:.2f}, for opportunity {second[0]:.2f} and {second[1]:.2f}.",
             {
                 "beta": beta,
                 "cv_counts": share,
