@@ -106,6 +106,7 @@ CHANGES = {
     "row_weights": np.array([-1.0]),
     "surrogate": SurrogateCredit(np.array([1]), np.array([0.5]), 0.5, np.nan),
     "model_sha256": "ac" * 32,
+    "duration": np.array([1.5]),
 }
 
 

@@ -296,6 +296,7 @@ class Coordinator:
             row_weights=weights,
             surrogate=stand_in,
             model_sha256=hashlib.sha256(state.params.tobytes()).hexdigest(),
+            duration=_durations(used),
         )
         state.ledger.record(record)
         if isinstance(self.scheduler, Learner):
@@ -370,9 +371,14 @@ def _sort_out(
 
 
 def _content(report: ClientReport) -> tuple[object, ...]:
-    """What a report says, bit by bit; how long it took is left out."""
-    numbers = (report.num_samples, report.loss_before, report.loss_after, report.accuracy_before)
+    """What a report says, bit by bit; what was measured of it is left out."""
+    numbers = (report.num_samples, report.loss_before, report.loss_after, report.accuracy_before, report.duration)
     return None if report.delta is None else report.delta.tobytes(), repr(numbers)
+
+
+def _durations(used: list[ClientReport]) -> FloatArray:
+    told = np.array([r.duration for r in used], dtype=np.float64)
+    return told if np.isfinite(told).any() else NO_FLOATS
 
 
 def _rows(plan: RoundPlan, used: list[ClientReport]) -> Rows:

@@ -1,7 +1,7 @@
 """What each client got so far, as the server saw it: one column per fact, one row per client.
 
 The ledger is a function of the journal: `Ledger.replay(records)` rebuilds it exactly. `record` updates it in place,
-since a copy of a million rows per round would cost more than the round; take `copy()` to keep one. A client costs 52
+since a copy of a million rows per round would cost more than the round; take `copy()` to keep one. A client costs 60
 bytes.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.marks import PER_CLIENT
-from fedparity.core.types import BoolArray, FloatArray, RoundRecord
+from fedparity.core.types import NO_FLOATS, BoolArray, FloatArray, RoundRecord
 
 A = TypeVar("A", bound=np.generic)
 Normaliser: TypeAlias = Literal["availability", "participation"]
@@ -41,6 +41,12 @@ class Ledger:
     last_completed: NDArray[np.int32] = field(metadata=PER_CLIENT)
     loss: FloatArray = field(metadata=PER_CLIENT)
     """Last known loss on the client's own data, as the utility rule defines it; NaN before the first credit."""
+    seconds: FloatArray = field(default_factory=lambda: NO_FLOATS, metadata=PER_CLIENT)
+    """What completed work took in all, as far as clients said so."""
+
+    def __post_init__(self) -> None:
+        if not len(self.seconds):  # a state that was saved before there was this column
+            self.seconds = np.zeros(len(self.online))
 
     @classmethod
     def empty(cls, num_clients: int) -> Ledger:
@@ -105,6 +111,8 @@ class Ledger:
         self.last_completed[record.completed] = record.round
         self.utility[record.completed] += record.utility
         self.loss[record.completed] = record.loss
+        if len(record.duration):
+            self.seconds[record.completed] += np.nan_to_num(record.duration)
         for client, _ in record.failed:
             self.failed[client] += 1
         self.surrogate_utility[record.surrogate.clients] += record.surrogate.utility

@@ -187,7 +187,7 @@ class ClientReport:
     loss_rms: float = float("nan")
     """Root mean square over the client's samples of their losses under the model it received."""
     duration: float = float("nan")
-    """How long the client says it took, in seconds: an input to schedulers that ask for it, unlike `seconds`."""
+    """Seconds that the client says it took: unlike `seconds` an input to schedulers, so it is journalled."""
     kept: Vector | None = None
     """What a simulated client wants kept for its next round."""
     prototypes: Prototypes | None = None
@@ -232,7 +232,15 @@ class SurrogateCredit:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRecord:
+class Timing:
+    """How long the participants of a round took: part of its record where anybody says so."""
+
+    duration: FloatArray = field(default_factory=lambda: NO_FLOATS, kw_only=True)
+    """Seconds, aligned with `completed`; NaN: that client did not say; empty: nobody did."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord(Timing):
     """One round as it is journalled: enough to rebuild the ledger, and to say whose data moved the model."""
 
     round: int

@@ -34,7 +34,7 @@ from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Parts, Spec
 from fedparity.experiment.spec_file import parse, to_toml
 from fedparity.experiment.spec_parts import NUMPY
-from fedparity.experiment.tasks import Given, build_task, given_task, own_digest, owned, processors
+from fedparity.experiment.tasks import Given, build_task, clock_of, given_task, own_digest, owned, processors
 from fedparity.metrics import frontier
 from fedparity.schedulers import Fixed
 from fedparity.servers.rate_schedules import Scaled
@@ -184,7 +184,7 @@ def _run_seed(  # noqa: PLR0917 - one caller
     """All methods with one seed: as values or, where a store has them, how many rounds all of them did."""
     seed = spec.seed + repeat
     task, threads = _task(spec, given, seed, told)
-    engine = Intermittent(InProcess(task, threads, told.hurry), trace)
+    engine = Intermittent(InProcess(task, threads, told.hurry, clock_of(spec, task)), trace)
     record = _Record(spec, seed, engine, task)
     methods = {m.name: build_coordinator(spec, m, seed, task, trace) for m in spec.methods}
     first = task.init(stream(seed, "init"))

@@ -92,6 +92,7 @@ EXAMPLES = {
     "population.start": 0,
     "population.work_seconds": 0,
     "population.watch": 0,
+    "population.speed": "lognormal",
     "population.trace_seed": 0,
     "data.partition": "dirichlet:alpha=0.5",
     "data.validation": 0.02,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checka
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.availability.speeds import Clock
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Task
 from fedparity.core.rng import stream
@@ -89,6 +90,15 @@ def given_task(given: Given, seed: int, clients: int) -> Task:
     return cast("Task", task)
 
 
+def clock_of(spec: Spec, task: Task) -> Clock | None:
+    """How long the clients of a run take; None: nobody is timed."""
+    people = spec.population
+    if people.devices is None:
+        return None
+    seed = spec.seed if people.trace_seed is None else people.trace_seed
+    return Clock.of(people.devices, task.local_steps(), people.clients, seed)
+
+
 def owned(spec: Spec, given: Given) -> Spec:
     """The spec of a run of one's own task: what the spec says of data, model and training gives way to it."""
     task = given_task(given, spec.seed, spec.population.clients)
@@ -97,6 +107,7 @@ def owned(spec: Spec, given: Given) -> Spec:
         lacks = next((need for need in method.parts.scheduler.requires if not has.get(need, True)), None)
         if lacks is not None:
             raise ConfigError(f"method {method.name!r} needs {lacks}, which the task does not have; leave it out")
+    clock_of(spec, task)
     training = spec.training
     if isinstance(task, Trained):
         training = TrainingSpec(**asdict(task.training), schedule=training.schedule)

@@ -122,7 +122,8 @@ def redact(line: str, client: int) -> str:
     """A journal line without one client."""
     record = json.loads(line)
     before = json.dumps(record, sort_keys=True)
-    for ids, *aligned in (("available",), ("selected", "probs"), ("completed", "utility", "loss")):
+    done = ("completed", "utility", "loss", *(("duration",) if "duration" in record else ()))
+    for ids, *aligned in (("available",), ("selected", "probs"), done):
         _drop(record, ids, aligned, client)
     _drop(record["rows"], "client", ["age", "weight"], client)
     _drop(record["surrogate"], "client", ["utility"], client)
