@@ -14,6 +14,7 @@ import click
 import typer
 
 from fedparity.cli.cite import cite_command
+from fedparity.cli.claims import claims_command
 from fedparity.cli.compare import compare_command
 from fedparity.cli.console import ENDED_EARLY, INTERRUPTED, Command, EndedEarlyError, fail, group, print_text
 from fedparity.cli.data import data_app
@@ -43,6 +44,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list": list_command,
     "cite": cite_command,
     "paper": paper_command,
+    "claims": claims_command,
 }
 
 app = group(
