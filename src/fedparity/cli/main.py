@@ -13,6 +13,7 @@ from typing import Annotated
 import click
 import typer
 
+from fedparity.cli.audit import audit_command
 from fedparity.cli.cite import cite_command
 from fedparity.cli.compare import compare_command
 from fedparity.cli.console import ENDED_EARLY, INTERRUPTED, Command, EndedEarlyError, fail, group, print_text
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "schedule": schedule_command,
     "tune": tune_command,
     "report": report_command,
+    "audit": audit_command,
     "verify": verify_command,
     "export": export_command,
     "erase": erase_command,
