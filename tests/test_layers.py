@@ -29,6 +29,7 @@ LAYERS = (
     ROUND[3:],
     ("engines", "store"),
     ("experiment",),
+    ("audit",),
     ("report",),
     ("paper",),
     ("__init__", "cli"),

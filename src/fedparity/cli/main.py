@@ -13,6 +13,7 @@ from typing import Annotated
 import click
 import typer
 
+from fedparity.cli.audit import audit_command
 from fedparity.cli.cite import cite_command
 from fedparity.cli.claims import claims_command
 from fedparity.cli.compare import compare_command
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "schedule": schedule_command,
     "tune": tune_command,
     "report": report_command,
+    "audit": audit_command,
     "verify": verify_command,
     "export": export_command,
     "erase": erase_command,
