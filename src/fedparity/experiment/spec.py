@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fedparity.core.errors import FedparityError, unknown
+from fedparity.core.ledger import Normaliser
 from fedparity.core.protocols import Estimator, Local, Memory, Scheduler, Server, Surrogate, Utility, Weighting
 from fedparity.core.types import slots_per_round
 from fedparity.estimators import ORACLE, estimator_of
@@ -153,6 +154,9 @@ class Spec(Part):
     utility: Component = Field(
         default="global_loss_drop", description="what taking part was worth: one rule for all methods of a run"
     )
+    normaliser: Normaliser | None = Field(
+        default=None, description="what utilities are compared by: availability (if left out), participation, imputed"
+    )
     population: Population = Field(default_factory=Population, description="who the clients are")
     data: DataSpec = Field(default_factory=DataSpec, description="what they hold")
     model: ModelSpec = Field(default_factory=ModelSpec, description="what they train")
@@ -211,6 +215,11 @@ class Spec(Part):
     def asked(self) -> int:
         """How many slots a round has, over-selection included."""
         return slots_per_round(self.cohort, self.over_select)
+
+    @property
+    def reading(self) -> Normaliser:
+        """What utilities are compared by."""
+        return self.normaliser or "availability"
 
     @cached_property
     def worth(self) -> Utility[Any]:
