@@ -18,6 +18,7 @@ from stored_runs import same
 
 N, ROUNDS, EMPTY = 12, 4, 1
 STEPS_ON_MEMORY = ("mifa", "mifa_seen", "fedlaavg", "fedvarp", "fedstale", "parity_memory")
+STEPS_ON_MEMORY += ("cup", "cup_opportunity", "cup_utility")
 """Their equations move the model also when nobody came."""
 
 
@@ -147,7 +148,7 @@ def with_prox(name):
 
 
 def with_server(name):
-    return made(name, server="sgd:momentum=0,rate=1")
+    return made(name, server="sgd:momentum=0,rate=1") if METHODS[name].server == "sgd" else None
 
 
 def with_quota(name):

@@ -31,8 +31,26 @@ class Method:
     reference: str | None = None
 
 
+def _cup(summary: str, target: str = "") -> Method:
+    """The paper's three parts together: who is asked, what is credited to the absent, what they add to the step."""
+    memory = ("memory_mean:over=seen", "last_updates:own=replace")
+    return Method(summary, f"parity{target}", *memory, "utility", reference=CUP)
+
+
 _OURS = {
     "parity": Method("Closed loop towards equal shares, looking ahead (the default).", "parity"),
+    "parity_opportunity": Method("Parity, towards equal selections per round online.", "parity:target=opportunity"),
+    "parity_utility": Method("Parity, towards equal utility per round online.", "parity:target=utility"),
+    "cup": _cup("The whole system: parity's schedule, utility credited to the absent, their last updates in the step."),
+    "cup_opportunity": _cup("The same, towards equal selections per round online.", ":target=opportunity"),
+    "cup_utility": _cup("The same, towards equal utility per round online.", ":target=utility"),
+    "cup_light": Method(
+        "The same without stored updates: parity's schedule, utility credit, server momentum.",
+        "parity",
+        surrogate="utility",
+        server="sgd:rate=.3,momentum=.9",
+        reference=CUP,
+    ),
     "parity_surrogate": Method("Parity, with utility surrogates for the absent.", "parity", surrogate="utility"),
     "parity_memory": Method(
         "Parity, with decayed last updates of the absent in the model's step (Lemma 3).",
