@@ -25,7 +25,7 @@ COMPARED = (
     "uniform",
     "inverse",
     "reactive",
-    "reactive:missed=since_selected",
+    "cup_authors",
     "round_robin",
     "least_served",
     "parity",

@@ -263,7 +263,7 @@ def test_the_estimator_is_filled_in_by_what_the_scheduler_needs(scheduler, estim
         ("parity_surrogate", ("parity", "mean", "utility", "forecast", "plain")),
         ("uniform", ("uniform", "mean", "none", "mean", "plain")),
         ("cup_paper", ("reactive:missed=offline,draw=top,lam=.7", "mean", "utility", "mean", "plain")),
-        ("cup_authors", ("reactive:missed=since_selected,draw=top,lam=.5", "mean", "none", "mean", "mixed:a=.5")),
+        ("cup_authors", ("cup_authors", "mean", "none", "mean", "mixed:a=.5")),
     ],
 )
 def test_named_methods_resolve_to_their_components(name, expected):

@@ -79,8 +79,8 @@ _PAPER = {
         reference=CUP,
     ),
     "cup_authors": Method(
-        "The authors' public code: top-K of 1/availability x rounds since selected, models mixed by half.",
-        "reactive:missed=since_selected,draw=top,lam=.5",
+        "The authors' first public code: top-K of 1/availability x rounds since selected, models mixed by half.",
+        "cup_authors",
         local="mixed:a=.5",
         reference=CUP,
     ),

@@ -39,6 +39,7 @@ CITES: dict[str, dict[str, tuple[str, ...]]] = {
         "population": ("fedavg",),
         "inverse": ("cup",),
         "reactive": ("cup",),
+        "cup_authors": ("cup",),
         "least_served": ("fedgs",),
         "oort": ("oort",),
         "power_of_choice": ("poc",),

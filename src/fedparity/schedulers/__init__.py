@@ -31,6 +31,7 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
         "population": Population,
         "inverse": Inverse,
         "reactive": Reactive,
+        "cup_authors": partial(Reactive, missed="since_selected", lam=0.5, eps=0.0, pi="counts", ties="order"),
         "round_robin": RoundRobin,
         "least_served": LeastServed,
         "oldest_first": OldestFirst,
