@@ -499,6 +499,7 @@ def test_a_spec_cannot_be_changed():
 
 SAID = {
     "execution.workers": "one per processor",
+    "normaliser": "none: availability",
     "population.rule": "`charging & wifi`",
     "population.round_seconds": "the file's, else 1800",
     "population.start": "the file's, else 0",

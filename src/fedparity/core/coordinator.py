@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
+from fedparity.core.credit import credit
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
@@ -271,7 +272,7 @@ class Coordinator:
             used = []
         rows, weights = self._step(state, plan, used)
         completed = np.array([r.client for r in used], dtype=np.int64)
-        utility, loss = self._credit(state, completed, used, evaluate)
+        utility, loss, others = credit(self.utility, state, used, plan.params, evaluate)
         stand_in = self._stand_in(state, plan, evaluate)
         if weights[rows.ages > 0].any() and not stand_in.eta_sum:  # without an eta Lemma 3 says nothing of old updates
             stand_in = replace(stand_in, bias_bound=np.nan)
@@ -296,6 +297,7 @@ class Coordinator:
             surrogate=stand_in,
             model_sha256=hashlib.sha256(state.params.tobytes()).hexdigest(),
             duration=_durations(used),
+            others=others,
         )
         state.ledger.record(record)
         if isinstance(self.scheduler, Learner):
@@ -319,17 +321,6 @@ class Coordinator:
         if state.kept:
             self.spill.settle(state.kept, self.spill.ram)
         return rows, weights
-
-    def _credit(
-        self, state: State, completed: Ids, used: list[ClientReport], evaluate: Evaluate | None
-    ) -> tuple[FloatArray, FloatArray]:
-        if not used:
-            return NO_FLOATS, NO_FLOATS
-        evals: Evals | None = None
-        if self.utility.needs_evaluation and evaluate is not None:
-            evals = evaluate(state.params, completed)
-        utility, loss, state.utility = self.utility.credit(state.utility, used, state.ledger, evals)
-        return utility, np.where(np.isfinite(loss), loss, np.nan)  # a diverged model has no known loss
 
     def _stand_in(self, state: State, plan: RoundPlan, evaluate: Evaluate | None) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)

@@ -14,6 +14,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
@@ -223,6 +224,16 @@ class Utility(Component, Protocol[S]):
         """Which of the two; what it does not name is not computed."""
         return "both"
 
+    @property
+    def credits_all(self) -> bool:
+        """Whether everybody is credited in every round, by `credit_all` instead of `credit`."""
+        return False
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """What it needs of a task: `accuracy`."""
+        return ()
+
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
         ...
@@ -232,6 +243,12 @@ class Utility(Component, Protocol[S]):
     ) -> tuple[FloatArray, FloatArray, S]:
         """Credited utility and last known loss of each report, in its order."""
         ...
+
+    def credit_all(
+        self, state: S, evaluate: Callable[[Vector], Evals], before: Vector, after: Vector
+    ) -> tuple[FloatArray, S]:
+        """Credited utility of every client for a round between two models, which `evaluate` scores on all clients."""
+        raise RoundError(f"utility {self!r} credits participants alone; ask credit")
 
     def would_credit(self, state: S, clients: Ids, ledger: Ledger, evals: Evals) -> FloatArray | None:
         """What clients that are not here would be credited with under the model as it is; None if that is unknown."""
@@ -331,6 +348,10 @@ class Task(Scorer, Protocol):
 
     def local_steps(self) -> FloatArray | None:
         """Gradient steps that one participation of each client takes; None: not known."""
+        return None
+
+    def recall(self, params: Vector) -> FloatArray | None:
+        """Share of each label's test samples that the model recognises; None: there are no labels."""
         return None
 
 

@@ -238,15 +238,25 @@ class SurrogateCredit:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """How long the participants of a round took: part of its record where anybody says so."""
+class Credit:
+    """Utility by client, those with none left out."""
 
-    duration: FloatArray = field(default_factory=lambda: NO_FLOATS, kw_only=True)
-    """Seconds, aligned with `completed`; NaN: that client did not say; empty: nobody did."""
+    clients: Ids = field(default_factory=lambda: NO_IDS)
+    utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRecord(Timing):
+class Extras:
+    """What the record of a round holds only where a run has it: journal lines without it keep their bytes."""
+
+    duration: FloatArray = field(default_factory=lambda: NO_FLOATS, kw_only=True)
+    """Seconds that each of `completed` took; NaN: that client did not say; empty: nobody did."""
+    others: Credit = field(default_factory=Credit, kw_only=True)
+    """Utility of clients that did not take part, by rules that credit all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord(Extras):
     """One round as it is journalled: enough to rebuild the ledger, and to say whose data moved the model."""
 
     round: int
