@@ -17,7 +17,7 @@ from fedparity.experiment.spec import MethodSpec, Spec
 from stored_runs import same
 
 N, ROUNDS, EMPTY = 12, 4, 1
-STEPS_ON_MEMORY = ("mifa", "mifa_seen", "fedlaavg", "fedvarp", "fedstale", "parity_memory")
+STEPS_ON_MEMORY = ("mifa", "mifa_seen", "fedlaavg", "fedvarp", "fedstale", "parity_memory", "parity_prototype")
 STEPS_ON_MEMORY += ("cup", "cup_opportunity", "cup_utility")
 """Their equations move the model also when nobody came."""
 

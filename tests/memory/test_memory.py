@@ -212,8 +212,8 @@ def test_a_prototype_row_is_a_step_of_the_head_alone():
     first = 5
     params = rng.normal(size=first + labels * (features + 1) + tail)
     means, counts = rng.normal(size=(labels, features)), np.array([4, 0, 2])
-    rule = MEMORIES.build(f"prototype:rate=.5,tail={tail}")
-    state = rule.remember(rule.init(5), [ClientReport(1, params * 0, prototypes=Prototypes(means, counts))])
+    rule = MEMORIES.build("prototype:rate=.5")
+    state = rule.remember(rule.init(5), [ClientReport(1, params * 0, prototypes=Prototypes(means, counts, first))])
     rows, _ = rule.complete(state, 6, rows_of({0: params * 0}), params, LEDGER)
     assert (rows.clients.tolist(), rows.ages.tolist(), rows.sizes.tolist()) == ([0, 1], [0, 4], [5, 6])
     row = rows.deltas[1]
@@ -239,6 +239,14 @@ def test_prototypes_and_the_model_must_fit():
     state = rule.remember(rule.init(5), [report])
     with pytest.raises(ConfigError, match="prototypes of 3 x 2"):
         rule.complete(state, 6, rows_of({}), np.zeros(4), LEDGER)
+
+
+def test_prototypes_for_another_place_are_not_kept():
+    rule, found = MEMORIES.build("prototype"), [Prototypes(np.ones((3, 2)), np.ones(3, int), at) for at in (5, 0, 5)]
+    state = rule.init(5)
+    for k, each in enumerate(found):
+        state = rule.remember(state, [ClientReport(k, np.zeros(20), prototypes=each)])
+    assert (state.head, sorted(state.kept)) == (5, [0, 2])
 
 
 def test_a_head_on_one_label_has_a_gradient():

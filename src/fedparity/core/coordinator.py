@@ -273,9 +273,7 @@ class Coordinator:
         rows, weights = self._step(state, plan, used)
         completed = np.array([r.client for r in used], dtype=np.int64)
         utility, loss, others = credit(self.utility, state, used, plan.params, evaluate)
-        stand_in = self._stand_in(state, plan, evaluate)
-        if weights[rows.ages > 0].any() and not stand_in.eta_sum:  # without an eta Lemma 3 says nothing of old updates
-            stand_in = replace(stand_in, bias_bound=np.nan)
+        stand_in = self._stand_in(state, plan, evaluate, old_updates=bool(weights[rows.ages > 0].any()))
         if used:
             state.surrogate = self.surrogate.remember(state.surrogate, used, utility)
             state.memory = self.memory.remember(state.memory, used)
@@ -322,12 +320,16 @@ class Coordinator:
             self.spill.settle(state.kept, self.spill.ram)
         return rows, weights
 
-    def _stand_in(self, state: State, plan: RoundPlan, evaluate: Evaluate | None) -> SurrogateCredit:
+    def _stand_in(
+        self, state: State, plan: RoundPlan, evaluate: Evaluate | None, *, old_updates: bool
+    ) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)
         stand_in, state.surrogate = self.surrogate.stand_in(
             state.surrogate, plan.round, plan.available, state.ledger, score
         )
         eta_sum, bound = self.memory.bias(state.memory)
+        if old_updates and not eta_sum:  # without an eta Lemma 3 says nothing of old updates
+            bound = np.nan
         return replace(stand_in, eta_sum=stand_in.eta_sum + eta_sum, bias_bound=stand_in.bias_bound + bound)
 
     def _score(self, state: State, clients: Ids, evaluate: Evaluate) -> Evals:

@@ -166,6 +166,8 @@ class Prototypes:
     features: NDArray[np.float64]
     """Labels x features; zeros for a label the client does not hold."""
     counts: Ids
+    head: int | None = None
+    """Where the last layer begins in the model's vector, weights row by row and then biases; None: it ends it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,13 @@ _OURS = {
         "decayed",
         reference=CUP,
     ),
+    "parity_prototype": Method(
+        "Parity, with steps of the last layer on the class means of the absent.",
+        "parity",
+        "decayed_mean:by=size",
+        "prototype",
+        reference=CUP,
+    ),
     "parity_compensated": Method(
         "Parity, where updates of clients that are behind in utility count more.", "parity", "utility_compensated"
     ),

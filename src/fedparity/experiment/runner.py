@@ -234,7 +234,8 @@ def check_methods(spec: Spec) -> None:
         coordinator.init(spec.population.clients)
         if "labels" in coordinator.scheduler.requires and spec.data.set == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
-        if coordinator.local.joint is not None and spec.data.set in NUMPY:
+        torch_alone = coordinator.local.joint is not None or "prototypes" in coordinator.report_fields
+        if torch_alone and spec.data.set in NUMPY:
             raise ConfigError(
                 f"method {contender.name!r} needs a classifier trained with PyTorch; use data.set='digits'"
             )

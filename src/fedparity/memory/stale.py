@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Kept:
     """The same in the round that is under way."""
 
     @classmethod
-    def empty(cls, num_clients: int) -> Kept:
+    def empty(cls, num_clients: int) -> Self:
         """Nobody was seen."""
         return cls({}, np.zeros(num_clients), np.full(num_clients, np.nan), np.ones(num_clients))
 
