@@ -104,6 +104,20 @@ def test_fedstale_takes_fedaus_estimate_or_the_plans_probabilities():
     assert bench.round({0: 3.0}, probs=[0.25])[0] == pytest.approx(4.0)
 
 
+def test_fedstale_has_no_cap_and_may_stay_when_nobody_comes():
+    """An interval of 60 rounds counts as 60; FedAU's own estimate closes one at 50."""
+    for weighting, omega in (("fedstale:beta=0", 30.5), ("fedstale:beta=0,cap=50", (1 + 50 + 10) / 3)):
+        bench = Bench("last_updates", weighting, 1)
+        bench.round({0: 1.0})
+        for _ in range(59):
+            bench.round({})
+        bench.round({0: 1.0})
+        assert bench.round({0: 1.0})[0] == pytest.approx(omega)
+    bench = Bench("last_updates", "fedstale:beta=.5,empty=stay", 3)
+    bench.round(STORED)
+    assert bench.round({})[0] == 0
+
+
 @pytest.mark.parametrize(("weighting", "step"), [("fedvarp", -1 / 3), ("fedvarp:empty=stay", 0.0)])
 def test_fedvarp_when_nobody_comes(weighting, step):
     bench = Bench("last_updates", weighting, 3)

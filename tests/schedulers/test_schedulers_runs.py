@@ -133,7 +133,8 @@ def test_power_of_choice_without_losses_says_what_to_do():
     for variant in ("pow", "cpow"):
         with pytest.raises(ConfigError, match="use variant=rpow, or give"):
             SCHEDULERS.build(f"power_of_choice:variant={variant}").select(None, view, stream(0, "x"))
-    SCHEDULERS.build("power_of_choice:variant=rpow").select(None, view, stream(0, "x"))
+    rule = SCHEDULERS.build("power_of_choice:variant=rpow")
+    rule.select(rule.init(4), view, stream(0, "x"))
 
 
 def test_power_of_choice_asks_for_as_many_samples_as_its_variant_needs():
@@ -149,15 +150,35 @@ def test_power_of_choice_asks_for_as_many_samples_as_its_variant_needs():
 
 def test_a_loss_not_known_ranks_last_and_a_client_never_seen_first():
     ledger = Ledger.empty(4)
-    ledger.last_completed[:] = [3, 3, 3, -1]
-    ledger.loss[:] = [1.0, np.nan, 2.0, np.nan]
     rule = SCHEDULERS.build("power_of_choice:variant=rpow,d=4")
+    reports = [ClientReport(k, np.zeros(1), loss_before=loss) for k, loss in enumerate((1.0, np.nan, 2.0))]
+    state = rule.learn(rule.init(4), Feedback(3, np.zeros(1), reports, ledger, None))
     order = []
     for cohort in range(1, 5):
         view = RoundView(4, None, cohort, np.arange(4), np.ones(4), None, ledger)
-        chosen = rule.select(None, view, stream(0, "x"))[0].clients.tolist()
+        chosen = rule.select(state, view, stream(0, "x"))[0].clients.tolist()
         order += [k for k in chosen if k not in order]
     assert order == [3, 2, 0, 1]
+
+
+@pytest.mark.parametrize("utility", ["none", "loss_drop", "global_loss_drop"])
+def test_rpow_ranks_by_what_clients_report_whatever_is_credited(utility):
+    task, asked = Quadratic.random(6, dim=2, seed=1), []
+
+    class Watch:
+        def on_round(self, method, record, ledger, params):
+            asked.append(record.selected.tolist())
+
+    rule = SCHEDULERS.build("power_of_choice:variant=rpow,d=6")
+    trace = Trace.from_matrix(np.ones((8, 6), bool))
+    method = Coordinator(2, scheduler=rule, utility=utility)
+    state = run(
+        method, Intermittent(InProcess(task), trace), 8, params=np.zeros(2), num_clients=6, observers=[Watch()]
+    )  # fmt: skip
+    assert sorted(k for cohort in asked[:3] for k in cohort) == list(range(6))  # first those never seen
+    assert np.isfinite(state.scheduler).all()
+    largest = np.argsort(-state.scheduler)[:2]
+    assert method.plan(state, np.arange(6))[0].cohort.clients.tolist() == sorted(largest.tolist())
 
 
 def test_fairfedcs_tells_help_from_harm():

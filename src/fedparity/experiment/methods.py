@@ -78,9 +78,7 @@ _PAPER = {
     "inverse_oracle": Method(
         "The same with each client's true availability, in hindsight.", "inverse", estimator="oracle", reference=CUP
     ),
-    "oracle": Method(
-        "The least unequal counts that any schedule could have given, in hindsight.", "fixed", reference=CUP
-    ),
+    "oracle": Method("The least unequal counts that any schedule could have given, in hindsight.", "fixed"),
     "cup_paper": Method(
         "The paper as printed: top-K of 1/availability x rounds offline, utility surrogates.",
         "reactive:missed=offline,draw=top,lam=.7",
@@ -169,6 +167,7 @@ _PAPER = {
     ),
 }
 _FIELD = {
+    "round_robin": Method("The next available clients in order of their number, going round.", "round_robin"),
     "least_served": Method(
         "The fewest selections first, the rarer first among equals.",
         "least_served",
