@@ -1,0 +1,86 @@
+"""Rollout, our own: who is served now is whoever comes off worst in the futures that may follow.
+
+    E[S_k(T)] + theta (S_k + r R_k)   ->  the m smallest are asked
+
+S_k(T) is where client k ends up in a sampled future (`view.futures`) in which from now on whoever has least is asked:
+the present counts are carried through each future by `least_served`, and the ends are averaged. A client that will be
+back often enough catches up whether it is asked now or not, so that its end hardly depends on how often that is; one
+that will not be back ends where it stands. theta lets parity's outlook (`schedulers.parity`) decide what the samples
+leave open.
+
+Best ends under the sampled futures (the frontier from the present counts, `metrics.frontier`) were tried in place of
+the ends under `least_served`: they know each future, which nobody will, and did worse. One choice costs O(samples x
+rounds left x N), so that this is for small populations, and for saying what could have been reached without
+hindsight (`fedparity schedule --online-limit`). Chances of being asked are not known, since samples are random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Scheduler
+from fedparity.core.types import BoolArray, Cohort, FloatArray, RoundView
+from fedparity.schedulers.draws import everybody, lowest, unknown
+from fedparity.schedulers.parity import Course
+
+MOST_CLIENTS = 5000
+"""Beyond this a round takes seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout(Scheduler[Course]):
+    """Samples futures, carries the present counts through each, and asks whoever comes off worst."""
+
+    forecasts: ClassVar[bool] = True
+    samples: int = 16
+    """Futures sampled per round; more decide with less noise and take longer."""
+    theta: float = 0.1
+    """How much parity's outlook counts beside the sampled ends; higher is closer to parity."""
+
+    def __post_init__(self) -> None:
+        checks.at_least("samples", self.samples, 1)
+        checks.not_negative("theta", self.theta)
+
+    def init(self, num_clients: int) -> Course:
+        """Nobody has been asked."""
+        if num_clients > MOST_CLIENTS:
+            raise ConfigError(
+                f"rollout simulates every client, at most {MOST_CLIENTS}, but there are {num_clients}; use parity"
+            )
+        return Course(0, 0, None)
+
+    def select(self, state: Course, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, Course]:
+        """The available clients that end up with least."""
+        whole = view.whole or view
+        state.slots += min(whole.cohort, len(whole.available))
+        state.online += len(whole.available)
+        ids = view.available
+        if len(ids) <= view.cohort:
+            return everybody(ids), state
+        counts = view.ledger.selected
+        outlook = np.zeros(len(ids)) if view.remaining is None else state.rate * view.remaining
+        behind = self.theta * (counts[ids] + outlook)
+        # Without a known end there is nothing to carry the counts to: who has least is asked, as least_served does.
+        if view.futures is None or not view.rounds_left:
+            return lowest(ids, counts[ids] + 0.1 * behind, view.cohort, rng), state
+        online = view.futures(view.rounds_left, self.samples, rng)
+        behind += ends(counts, online, whole.cohort, rng)[:, ids].mean(0)
+        return unknown(lowest(ids, behind, view.cohort, rng).clients), state
+
+
+def ends(counts: FloatArray, online: BoolArray, cohort: int, rng: np.random.Generator) -> FloatArray:
+    """Samples x clients: counts after the rounds of `online` (rounds x samples x clients), the least served first."""
+    _, samples, clients = online.shape
+    lots = 0.5 * rng.random((samples, clients))  # below one selection: they only decide among equals
+    ahead = counts + lots
+    row = np.arange(samples)[:, None]
+    for there in online:
+        keys = np.where(there, ahead, np.inf)
+        chosen = np.argpartition(keys, min(cohort, clients) - 1, axis=1)[:, :cohort]
+        ahead[row, chosen] += there[row, chosen]
+    return np.asarray(ahead - lots, dtype=np.float64)
