@@ -2,16 +2,16 @@
 
     E[S_k(T)] + theta (S_k + r R_k)   ->  the m smallest are asked
 
-S_k(T) is where client k ends up in a sampled future (`view.futures`) in which from now on whoever has least is asked:
-the present counts are carried through each future by `least_served`, and the ends are averaged. A client that will be
-back often enough catches up whether it is asked now or not, so that its end hardly depends on how often that is; one
-that will not be back ends where it stands. theta lets parity's outlook (`schedulers.parity`) decide what the samples
-leave open.
+S_k(T) is where client k ends up in a sampled future (`view.futures`): the present counts are carried through each of
+them by parity's own rule, S_k + r R_k with R_k the mean over the samples, and the ends are averaged. A client that will
+be back often enough catches up whether it is asked now or not, so that its end hardly depends on how often that is; one
+that will not be back ends where it stands. The second term is parity's outlook (`schedulers.parity`), which decides
+what the samples leave open.
 
-Best ends under the sampled futures (the frontier from the present counts, `metrics.frontier`) were tried in place of
-the ends under `least_served`: they know each future, which nobody will, and did worse. One choice costs O(samples x
-rounds left x N), so that this is for small populations, and for saying what could have been reached without
-hindsight (`fedparity schedule --online-limit`). Chances of being asked are not known, since samples are random.
+Also tried were ends under the best schedule of each future (the frontier from the present counts): it knows each
+future, which nobody will, and came out behind; and ends under `least_served`. One choice costs O(samples x rounds left
+x N), so that this is for small populations, and for saying what could have been reached without hindsight (`fedparity
+schedule --online-limit`). Chances of being asked are not known, since samples are random.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Rollout(Scheduler[Course]):
     """Samples futures, carries the present counts through each, and asks whoever comes off worst."""
 
     forecasts: ClassVar[bool] = True
-    samples: int = 16
+    samples: int = 32
     """Futures sampled per round; more decide with less noise and take longer."""
-    theta: float = 0.1
+    theta: float = 0.5
     """How much parity's outlook counts beside the sampled ends; higher is closer to parity."""
 
     def __post_init__(self) -> None:
@@ -69,18 +69,19 @@ class Rollout(Scheduler[Course]):
         if view.futures is None or not view.rounds_left:
             return lowest(ids, counts[ids] + 0.1 * behind, view.cohort, rng), state
         online = view.futures(view.rounds_left, self.samples, rng)
-        behind += ends(counts, online, whole.cohort, rng)[:, ids].mean(0)
+        behind += ends(counts, online, whole.cohort, state.rate, rng)[:, ids].mean(0)
         return unknown(lowest(ids, behind, view.cohort, rng).clients), state
 
 
-def ends(counts: FloatArray, online: BoolArray, cohort: int, rng: np.random.Generator) -> FloatArray:
-    """Samples x clients: counts after the rounds of `online` (rounds x samples x clients), the least served first."""
+def ends(counts: FloatArray, online: BoolArray, cohort: int, rate: float, rng: np.random.Generator) -> FloatArray:
+    """Samples x clients: counts after the rounds of `online` (rounds x samples x clients), whoever is behind first."""
     _, samples, clients = online.shape
-    lots = 0.5 * rng.random((samples, clients))  # below one selection: they only decide among equals
-    ahead = counts + lots
+    there = online.mean(1)
+    outlook = rate * (np.cumsum(there[::-1], axis=0)[::-1] - there)
+    ahead = counts + 0.01 * rng.random((samples, clients))  # lots decide among equals
     row = np.arange(samples)[:, None]
-    for there in online:
-        keys = np.where(there, ahead, np.inf)
+    for now, to_come in zip(online, outlook, strict=True):
+        keys = np.where(now, ahead + to_come, np.inf)
         chosen = np.argpartition(keys, min(cohort, clients) - 1, axis=1)[:, :cohort]
-        ahead[row, chosen] += there[row, chosen]
-    return np.asarray(ahead - lots, dtype=np.float64)
+        ahead[row, chosen] += now[row, chosen]
+    return np.floor(ahead)
