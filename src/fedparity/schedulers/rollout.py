@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
@@ -63,17 +64,18 @@ class Rollout(Scheduler[Course]):
         if len(ids) <= view.cohort:
             return everybody(ids), state
         counts = view.ledger.selected
-        outlook = np.zeros(len(ids)) if view.remaining is None else state.rate * view.remaining
-        behind = self.theta * (counts[ids] + outlook)
-        # Without a known end there is nothing to carry the counts to: who has least is asked, as least_served does.
-        if view.futures is None or not view.rounds_left:
-            return lowest(ids, counts[ids] + 0.1 * behind, view.cohort, rng), state
+        # Without rounds to come or an end that is known there is nothing to carry counts to: who has least is asked.
+        if view.futures is None or view.remaining is None or not view.rounds_left:
+            return lowest(ids, counts[ids].astype(np.float64), view.cohort, rng), state
+        behind = self.theta * (counts[ids] + state.rate * view.remaining)
         online = view.futures(view.rounds_left, self.samples, rng)
         behind += ends(counts, online, whole.cohort, state.rate, rng)[:, ids].mean(0)
         return unknown(lowest(ids, behind, view.cohort, rng).clients), state
 
 
-def ends(counts: FloatArray, online: BoolArray, cohort: int, rate: float, rng: np.random.Generator) -> FloatArray:
+def ends(
+    counts: NDArray[np.number], online: BoolArray, cohort: int, rate: float, rng: np.random.Generator
+) -> FloatArray:
     """Samples x clients: counts after the rounds of `online` (rounds x samples x clients), whoever is behind first."""
     _, samples, clients = online.shape
     there = online.mean(1)
