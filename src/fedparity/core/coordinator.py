@@ -230,6 +230,9 @@ class Coordinator:
             state.ledger.read_only(),
             losses=None if losses is None else lambda ids, samples: losses(state.params, ids, samples),
             expected=lambda rounds: estimator.remaining(state.estimator, available, rounds),
+            futures=lambda *how: estimator.futures(
+                state.estimator, np.bincount(available, minlength=state.ledger.num_clients) > 0, *how
+            ),
             labels=self.labels,
         )
         rng = stream(self.seed, "select", state.round)

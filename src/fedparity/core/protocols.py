@@ -18,6 +18,7 @@ from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
+    BoolArray,
     ClientReport,
     Cohort,
     Descent,
@@ -91,6 +92,14 @@ class Estimator(Protocol[S]):
     def remaining(self, state: S, clients: Ids, rounds_left: int) -> FloatArray:
         """In how many of the next `rounds_left` rounds each of `clients` is expected online."""
         ...
+
+    def futures(self, state: S, online: BoolArray, rounds: int, samples: int, rng: np.random.Generator) -> BoolArray:
+        """Who might be online in the next rounds, given who is now: rounds x samples x clients.
+
+        The default draws every round by itself, at the estimated rates.
+        """
+        rates = self.estimate(state, np.arange(len(online), dtype=np.int64))
+        return np.asarray(rng.random((rounds, samples, len(online))) < rates)
 
 
 @runtime_checkable

@@ -71,6 +71,8 @@ class RoundView:
     """Loss of the model as it is now on clients' own data, or on so many random samples of it (0: all)."""
     expected: Callable[[int], FloatArray] | None = None
     """In how many of the next so many rounds each available client is expected online."""
+    futures: Callable[[int, int, np.random.Generator], BoolArray] | None = None
+    """Who might be online in the next so many rounds, so many samples of it: rounds x samples x all clients."""
     labels: NDArray[np.int64] | None = None
     """Clients x labels: how many samples of each label every client has said it holds, if that is known."""
     whole: RoundView | None = None
