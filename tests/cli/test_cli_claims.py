@@ -1,6 +1,9 @@
 """`fedparity claims` at the command line: tables, JSON, pages, and what is kept when something goes wrong."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +96,18 @@ def test_a_page_that_cannot_be_written_is_one_line_after_the_results(fedparity, 
     code, out, err = fedparity("claims", "sizes", "--json", "--html", tmp_path / "no" / "claims.html")
     assert (code, err.count("\n")) == (2, 1)
     assert json.loads(out)[0]["id"] == "sizes"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", [("sizes",), ("sizes", "--json")])
+def test_output_onto_a_full_disk_is_one_line(words):
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "fedparity", "claims", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "No space left on device" in done.stderr

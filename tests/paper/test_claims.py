@@ -39,6 +39,7 @@ SMALL = {
     "bursty-availability": POPULATION,
     "adversarial-availability": POPULATION | {"hiding_draws": 1, "hiding_rounds": 200},
     "table-numbers": {"draws": 3},
+    "table-2-utility": {"draws": 10},
     "trace-statistics": {},
     "sizes": {},
 }
@@ -90,6 +91,8 @@ BROKEN = [
     ("adversarial-availability", {"hidden": 0.0}, "fails", True),
     ("adversarial-availability", {"closed": "uniform"}, "holds", False),
     ("table-numbers", {"rows": FITTING, "surrogate": FADED}, "holds", True),
+    ("table-2-utility", {"rates": (0.5,) * 100}, "holds", True),
+    ("table-2-utility", {"jain": 0.8}, "fails", False),
     ("sizes", {"printed_mb": 600.0}, "holds", True),
     ("sizes", {"bytes_per_number": 8}, "fails", False),
 ]
@@ -134,7 +137,7 @@ def test_two_runs_give_the_same_bytes(results, name):
 
 KEYS = {
     *("id", "where", "statement", "assumptions", "method", "as_stated", "expected"),
-    *("corrected", "corrected_holds", "reason", "evidence", "seconds"),
+    *("corrected", "corrected_holds", "reason", "command", "evidence", "seconds"),
 }
 
 
@@ -204,6 +207,8 @@ def test_the_trace_is_what_was_counted():
     left, never = result.found.evidence["wifi_left"], result.found.evidence["wifi_never_left"]
     assert (left["below_5pct"], left["below_half"], round(left["mean"], 3)) == (52, 99, 0.098)
     assert (never["below_5pct"], never["below_half"]) == (23, 97)
+    limit = result.found.evidence["limit_of_the_replay"]
+    assert [round(value, 3) for value in limit.values()] == [0.865, 0.503, 0.436, 0.34]
     assert never["p_value"] == pytest.approx(0.70, abs=0.02)
     assert (result.found.as_stated, result.found.corrected_holds) == ("fails", True)
     assert CLAIMS["trace-statistics"](trace=str(FLASH), printed=0.5).examine().as_stated == "holds"

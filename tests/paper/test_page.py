@@ -36,7 +36,8 @@ def test_every_claim_is_stored_with_its_verdict():
 
 def test_every_line_ends_in_the_command_that_shows_it():
     lines = [line for line in page.claims_section(DOCS / "paper").splitlines() if line.startswith("| **")]
-    assert [line.split("| `")[-1] for line in lines] == [f"fedparity claims {name}` |" for name in CLAIMS]
+    commands = [f"fedparity claims {name}{claim.options}" for name, claim in CLAIMS.items()]
+    assert [line.split("| `")[-1] for line in lines] == [f"{command}` |" for command in commands]
 
 
 def test_the_texts_stored_are_those_of_the_code():

@@ -15,6 +15,8 @@ from fedparity.core.errors import InputError
 from fedparity.core.files import write_text
 
 CLAIMS_FILE = "claims.json"
+NEEDED = ("id", "where", "statement", "as_stated", "reason", "corrected", "corrected_holds", "command")
+"""What a stored result must have to be shown."""
 COUNTED = {"holds": "hold", "fails": "fail", "needs-assumption": "need an assumption", None: "were not examined"}
 VERDICTS = {"holds": "holds", "fails": "**fails**", "needs-assumption": "needs an assumption", None: "not examined"}
 
@@ -65,7 +67,7 @@ def claims_section(folder: Path) -> str:
             VERDICTS[row["as_stated"]],
             row["reason"],
             _corrected(row),
-            f"`fedparity claims {row['id']}`",
+            f"`{row['command']}`",
         )
         for row in found
     ]
@@ -112,6 +114,8 @@ def load(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        return [{"id": row["id"], **row} for row in json.loads(path.read_text(encoding="utf-8"))]
+        return [{key: row[key] for key in NEEDED} | row for row in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path}: cannot be read as results of claims ({error}); remove it to start again") from error
+        raise InputError(
+            f"{path}: cannot be read as results of claims ({error!r}); remove it to start again"
+        ) from error

@@ -26,6 +26,7 @@ from fedparity.paper.claims.lemma_3 import Lemma3
 from fedparity.paper.claims.participation_balance import ParticipationBalance
 from fedparity.paper.claims.physical_limit import PhysicalLimit
 from fedparity.paper.claims.sizes import Sizes
+from fedparity.paper.claims.table_2_utility import Table2Utility
 from fedparity.paper.claims.table_numbers import TableNumbers
 from fedparity.paper.claims.theorem_1 import Theorem1
 from fedparity.paper.claims.theorem_2 import Theorem2
@@ -40,7 +41,7 @@ _ORDER: tuple[type[Claim], ...] = (
     *(AppendixA, AppendixB, AppendixC, AppendixD, AppendixE),
     *(IdentityJainCv, GiniGap, PhysicalLimit, TwoTargets, ExactTargets, AdjustedObjective, Irreducibility),
     *(ParticipationBalance, Drift, CorrelatedDropout, BurstyAvailability, AdversarialAvailability),
-    *(TableNumbers, TraceStatistics, Sizes),
+    *(TableNumbers, Table2Utility, TraceStatistics, Sizes),
 )
 CLAIMS: dict[str, type[Claim]] = {claim.id: claim for claim in _ORDER}
 

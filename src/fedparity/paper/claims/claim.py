@@ -64,6 +64,8 @@ class Claim(ABC):
     method: ClassVar[str]
     """How it is examined: by enumeration, or by so many draws."""
     expected: ClassVar[Verdict]
+    options: ClassVar[str] = ""
+    """What its command needs besides its id."""
 
     @abstractmethod
     def examine(self) -> Finding:
@@ -104,6 +106,7 @@ class Result:
             "corrected": claim.corrected,
             "corrected_holds": found.corrected_holds,
             "reason": found.reason,
+            "command": f"fedparity claims {claim.id}{claim.options}",
             "evidence": plain(found.evidence),
         }
         return made | ({"seconds": round(self.seconds, 3)} if telemetry else {})

@@ -1,11 +1,12 @@
 """Gini >= gap/2 whenever all slots are filled, since gap/2 is the Hoover index.
 
-With a share e of slots empty,
+With a share e of slots empty the gap is e if nobody is above the fair share, and else
 
     gap <= e (1 - 2/N) + 2 (1 - e) Gini        so  e >= (gap - 2 Gini) / (1 - 2/N - 2 Gini)
 
-where the bound is reached by one client above its fair share and all others equal. And e <= gap, since the mean falls
-short by e. Counts are whole numbers, too: 250 slots over 100 clients are 2 or 3 each at best, which is a Gini of .1.
+which one client above its fair share and all others equal reach.
+And e <= gap, since the mean falls short by e. Counts are whole numbers, too: 250 slots over 100 clients are 2 or 3
+each at best, which is a Gini of .1.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class GiniGap(Claim):
     where: ClassVar[str] = "Section 4.1, participation parity"
     statement: ClassVar[str] = "Gini ≥ SelGap/2 for counts that fill all m·T slots."
     assumptions: ClassVar[str] = "Every round has m clients selected."
-    corrected: ClassVar[str | None] = "With a share e of empty slots: SelGap ≤ e(1 − 2/N) + 2(1 − e)·Gini."
+    corrected: ClassVar[str | None] = "With a share e of empty slots: SelGap ≤ max(e, e(1 − 2/N) + 2(1 − e)·Gini)."
     method: ClassVar[str] = "Enumeration of all counts of 4 clients in 6 rounds with m = 2"
     expected: ClassVar[Verdict] = "holds"
 

@@ -12,7 +12,7 @@ SHOWN = {
     "uniform": "uniform",
     "inverse": "inverse (Lemma 2)",
     "reactive": "reactive, as printed",
-    "reactive:missed=since_selected": "reactive, since selected",
+    "cup_authors": "reactive, authors' code",
     "least_served": "least served",
     "parity": "parity (ours)",
 }

@@ -29,13 +29,13 @@ class ParticipationBalance(Claim):
         "A closed loop on what was already given comes within a few per cent of the limit; open loops do not."
     )
     method: ClassVar[str] = (
-        "5 draws each: population like the paper's, m = 5, T = 200; Bernoulli U(.2, 1), m = 10, T = 50"
+        "10 draws each: population like the paper's, m = 5, T = 200; Bernoulli U(.2, 1), m = 10, T = 50"
     )
     expected: ClassVar[Verdict] = "fails"
 
     printed: str = "reactive"
     closed: str = "parity"
-    draws: int = 5
+    draws: int = 10
     clients: int = 100
     rounds: int = 200
 

@@ -3,7 +3,7 @@
 * Utility CV and Jain of one vector are tied (`identity-jain-cv`), gap and Gini at full slots, too (`gini-gap`).
 * 250 slots over 100 clients are 2 or 3 each at best: Gini >= .1; on a population like the paper's the limit is higher.
 * The surrogate column of Table 1 stays at 22.99 in rounds 10 to 20. With the same clients missing e^(-lam delta) falls
-  by e^-lam per round; a sum over everybody *ever* missing, never cleared when they return, rises and then stands still.
+  by e^-lam per round; a sum over everybody *ever* missing, never cleared on return, stands still once all are back.
 * All 20 accuracies of Table 1 are multiples of 1/640: they are counted on 640 samples.
 """
 
