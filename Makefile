@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PEERS  ?= .venv-
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow test-browser package bench peers results known-results claims clean
+.PHONY: setup demo test lint format types pytest test-slow test-browser package bench peers results known-results claims paper clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,9 @@ types: $(VENV)/.test
 
 pytest: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+paper: $(VENV)/.demo            ## the paper's tables and figures, small
+	$(BIN)/fedparity paper all --scale smoke
 
 test-slow: $(VENV)/.test        ## the figures that take minutes
 	$(BIN)/python -m pytest -n 2 -m slow

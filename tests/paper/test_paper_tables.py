@@ -9,13 +9,13 @@ import pytest
 from fedparity.core.errors import ConfigError, InputError, OutputError
 from fedparity.experiment.runner import execute
 from fedparity.paper.tables import cells as cells_module
-from fedparity.paper.tables.blocks import SCALES, Block, Recipe, Tuning, check_what, recipe_of
+from fedparity.paper.tables.blocks import CURVES, SCALES, Block, Recipe, Tuning, check_what, recipe_of
 from fedparity.paper.tables.cells import Cells, digest_of
 from fedparity.paper.tables.compute import KEPT, Kitchen, StoppedError, Told, _never_cleared, _readings
 from fedparity.paper.tables.figures import table_1
 from fedparity.paper.tables.files import produce
 from fedparity.paper.tables.results import TOO_SMALL, as_json, result
-from fedparity.paper.tables.rows import ROWS, TABLE_1, TABLE_2, runs_of
+from fedparity.paper.tables.rows import ALL, LEVEL, ROWS, TABLE_1, TABLE_2, runs_of
 from fedparity.paper.tables.section import tables_section
 
 PEOPLE = {"clients": 8, "availability": "bernoulli:low=.2"}
@@ -23,7 +23,7 @@ SETTING = {"rounds": 6, "cohort": 2, "population": PEOPLE, "data": {"set": "logi
 TINY = Recipe(
     "tiny",
     (
-        Block("curves", "every round", SETTING, ("uniform", "cup_paper", "cup_authors", "parity"), 1, curves=True),
+        Block("curves", "every round", SETTING, CURVES, 1, curves=True),
         Block(
             "participation-flash",
             "participation alone",
@@ -189,7 +189,7 @@ def test_table_1_is_in_the_authors_normalisation(done):
     found = result(kitchen, TINY.blocks[0])
     rows = table_1(found)
     assert [row[0] for row in rows] == [1, 2, 3, 4, 5, 6]
-    variance = found.curves["cup_paper"]["fairness_variance"].mean(axis=0)
+    variance = found.curves[LEVEL]["fairness_variance"].mean(axis=0)
     assert rows[3][2] == pytest.approx(variance[3] / 16, rel=1e-5)
     assert rows[3][5:] == TABLE_1[3]
 
@@ -258,7 +258,7 @@ def test_every_scale_is_made_of_runs_that_can_be_checked():
 def test_the_laptop_scale_has_the_rows_and_seeds_that_were_asked_for():
     blocks = {block.name: block for block in recipe_of("laptop").blocks}
     for name in ("A-paper_like", "A-label_skewed", "A-flash", "A-paper_like-50"):
-        assert blocks[name].rows == tuple(ROWS)
+        assert blocks[name].rows == ALL
         assert blocks[name].seeds >= 10
         assert blocks[name].tuning == blocks["A-paper_like"].tuning
     assert blocks["B"].seeds >= 3
@@ -292,3 +292,24 @@ def test_a_long_run_goes_on_in_the_middle(tmp_path):
         cooked(tmp_path / "a", Told(stop=stop), recipe)
     kitchen, whole = cooked(tmp_path / "a", recipe=recipe), cooked(tmp_path / "b", recipe=recipe)
     assert kitchen.cells(block).path.read_bytes() == whole.cells(block).path.read_bytes()
+
+
+@pytest.mark.slow
+def test_the_papers_own_scale_runs_and_resumes(tmp_path):
+    """Two rounds of one method at full size, stopped after the first and taken up again."""
+    block = next(block for block in recipe_of("full").blocks if block.name == "full-paper_like")
+    assert (block.spec["population"]["clients"], block.spec["cohort"], block.rounds) == (100, 5, 50)
+    assert block.kept
+    two = replace(block, spec=block.spec | {"rounds": 2}, rows=("fedavg",), seeds=1)
+    recipe, rounds = Recipe("full", (two,)), []
+
+    def stop():
+        rounds.append(1)
+        return True
+
+    with pytest.raises(StoppedError):
+        cooked(tmp_path, Told(stop=stop), recipe)
+    kitchen = cooked(tmp_path, recipe=recipe)
+    found = result(kitchen, two)
+    assert found.complete
+    assert found.too_small, "nothing is learnt in two rounds, and the table says so"

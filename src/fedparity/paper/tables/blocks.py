@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from fedparity.core.errors import unknown
 from fedparity.experiment.spec import MethodSpec, Spec
-from fedparity.paper.tables.rows import ALL
+from fedparity.paper.tables.rows import ALL, LEVEL
 
 Scale: TypeAlias = Literal["smoke", "laptop", "full"]
 What: TypeAlias = Literal["table1", "table2", "figure1", "figure2", "figure3", "all"]
@@ -24,7 +24,7 @@ SCHEDULED = (
 )  # fmt: skip
 """Rows that differ in whom they ask, without looking at what was learnt: enough for participation alone."""
 SHORT = ("qffl", "parity", "parity_surrogate", "cup", "cup_light", "cup_paper", "cup_authors", "fedavg", "mifa")
-CURVES = ("uniform", "cup_paper", "cup_authors", "parity")
+CURVES = ("uniform", LEVEL, "cup_authors", "parity")
 SMALLEST = 0.30
 """Test accuracy of FedAvg below which a block says nothing about accuracy."""
 

@@ -159,10 +159,10 @@ class Kitchen:
             self._tune(block)
             cells = self.cells(block)
             for _, row, seed in [one for one in self.todo(what, (block.name,)) if one[0] is block]:
-                rate = self.rate(block, row.method)
-                cells.put(row.method, seed, rate, digest_of(row.spec()), **self._cell(block, row, seed, rate))
+                rate = self.rate(block, row.run)
+                cells.put(row.run, seed, rate, digest_of(row.spec()), **self._cell(block, row, seed, rate))
                 done, self.began = done + 1, True
-                self.told.cell(f"{block.name}, seed {seed}: {row.method}", done, total)
+                self.told.cell(f"{block.name}, seed {seed}: {row.run}", done, total)
                 if self.told.stop():
                     raise StoppedError
             yield block
@@ -195,7 +195,7 @@ class Kitchen:
         task = self._tasks.of(spec, seed, self.told)
         told = Callbacks(stop=self.told.stop, hurry=self.told.hurry)
         if block.kept:
-            out = self.folder / "runs" / f"{block.name}-{row.method}-{seed}"
+            out = self.folder / "runs" / f"{block.name}-{row.run}-{seed}"
             done = execute(spec, out=out, resume=(out / "run.db").exists(), callbacks=told)
         else:
             done = execute(spec, task=task, callbacks=told)

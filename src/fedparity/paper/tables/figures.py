@@ -10,7 +10,7 @@ import numpy as np
 from fedparity.availability.phones import Phones
 from fedparity.core.types import FloatArray
 from fedparity.paper.tables.results import Result
-from fedparity.paper.tables.rows import TABLE_1
+from fedparity.paper.tables.rows import LEVEL, TABLE_1
 from fedparity.report import charts, svg
 from fedparity.report.traces import draw_traces, panels
 from fedparity.report.tradeoff import STYLE
@@ -31,7 +31,7 @@ TABLE_1_COLUMNS = (
     "paper_accuracy", "paper_fairness_variance", "paper_surrogate",
 )  # fmt: skip
 CURVE_COLUMNS = ("round", "method", "accuracy", "accuracy_sd", "fairness_variance", "fairness_variance_sd")
-FIGURES = {"figure2": ("uniform",), "figure3": ("cup_paper", "cup_authors", "parity")}
+FIGURES = {"figure2": ("uniform",), "figure3": (LEVEL, "cup_authors", "parity")}
 """The runs that each draws: random sampling, and the paper's rule in both readings beside ours."""
 TITLES = {
     "figure2": "Accuracy and fairness variance, random sampling",
@@ -41,7 +41,7 @@ TITLES = {
 
 def table_1(found: Result) -> list[tuple[object, ...]]:
     """Rounds 1 to 20 of the paper's rule, means over seeds; fairness variance as the authors log it, Var(u/(T pi))."""
-    curve = {name: values.mean(axis=0) for name, values in found.curves["cup_paper"].items()}
+    curve = {name: values.mean(axis=0) for name, values in found.curves[LEVEL].items()}
     rows: list[tuple[object, ...]] = []
     for number, printed in enumerate(TABLE_1[: found.block.rounds], start=1):
         at = number - 1

@@ -75,7 +75,7 @@ def _write_table_2(out: Path, found: Sequence[Result]) -> None:
     rows, utility, seeds = [], [], []
     for one in found:
         for row in one.block.rows:
-            head = (one.block.name, row, one.seeds, one.rates[ROWS[row].method])
+            head = (one.block.name, row, one.seeds, one.rates[ROWS[row].run])
             numbers = one.table.row(row)
             rows.append((*head, *(_short(numbers.get(key)) for key in keys)))
             for (rule, normaliser), table in one.readings.items():

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedparity.core.types import FloatArray
 from fedparity.experiment.spec_parts import component_text
-from fedparity.metrics import MEASURES, PairedDifference, Table, compare_methods
+from fedparity.metrics import MEASURES, PairedDifference, Table, align_seeds, compare_methods
 from fedparity.paper.tables.blocks import SMALLEST, Block
 from fedparity.paper.tables.cells import brief, digest_of
 from fedparity.paper.tables.compute import KEPT, NORMALISERS, Kitchen
@@ -32,6 +32,8 @@ class Result:
     readings: Mapping[tuple[str, str], Table]
     """The same of utility, by rule and normaliser."""
     rates: Mapping[str, float | None]
+    accuracies: Mapping[str, Mapping[int, float]]
+    """Mean client accuracy of each row and seed that is there, also of seeds that other rows lack."""
     curves: Mapping[str, Mapping[str, FloatArray]]
     """Of each run what was stored of its rounds: seeds x rounds."""
 
@@ -62,11 +64,11 @@ class Result:
         return max(rivals, key=lambda row: self.table.mean(ACCURACY, row) or 0.0, default=None)
 
     def behind(self, row: str) -> PairedDifference | None:
-        """A row's mean client accuracy less that of the best baseline, seed by seed."""
+        """A row's mean client accuracy less that of the best baseline, over all seeds that both have."""
         best = self.best_baseline()
         if best is None or row == best:
             return None
-        columns = {name: self.table.values[ACCURACY][name] for name in (row, best)}
+        _, columns = align_seeds({name: self.accuracies[name] for name in (row, best)})
         return compare_methods(columns, best)[row]
 
 
@@ -84,7 +86,7 @@ def result(kitchen: Kitchen, block: Block) -> Result:
         kept = {s: cells.get(run, s, rates[run], digest_of(row.spec())) for s in range(block.seeds)}
         found[run] = {seed: cell for seed, cell in kept.items() if cell is not None}
     seeds = tuple(s for s in range(block.seeds) if all(s in by_seed for by_seed in found.values()))
-    numbers = {row: [found[ROWS[row].method][seed]["numbers"] for seed in seeds] for row in block.rows}
+    numbers = {row: [found[ROWS[row].run][seed]["numbers"] for seed in seeds] for row in block.rows}
     main = {key: _column(numbers, dict.fromkeys(block.rows, key)) for key in KEPT}
     utility: dict[tuple[str, str], Table] = {}
     rules = ("credited", "accuracy_change") if block.trained else ()
@@ -101,7 +103,11 @@ def result(kitchen: Kitchen, block: Block) -> Result:
         for run, by_seed in found.items()
         if block.curves and seeds
     }
-    return Result(block, _table(block, seeds, main), utility, rates, curves)
+    accuracies = {
+        row: {seed: cell["numbers"].get(ACCURACY) or NAN for seed, cell in found[ROWS[row].run].items()}
+        for row in block.rows
+    }
+    return Result(block, _table(block, seeds, main), utility, rates, accuracies, curves)
 
 
 def _table(block: Block, seeds: tuple[int, ...], columns: Mapping[str, Mapping[str, FloatArray]]) -> Table:
@@ -140,7 +146,7 @@ def as_json(found: Result) -> list[dict[str, Any]]:
         rows = [
             {
                 "method": row,
-                "rate": found.rates[ROWS[row].method],
+                "rate": found.rates[ROWS[row].run],
                 **(_row(found.table, row) if not number else {}),
                 **_row(table, row),
                 "paper": _paper(row),
@@ -155,8 +161,9 @@ def as_json(found: Result) -> list[dict[str, Any]]:
 
 def _row(table: Table, row: str) -> dict[str, float | None]:
     """Means with their spread; a limit has none of its own."""
-    kept = {k: v for k, v in table.row(row).items() if not k.endswith("_limit_sd")}
-    return {key: None if value is None else brief(value) for key, value in kept.items()}
+    found = table.row(row)
+    kept = [part for key in table.known(table.values) for part in (key, f"{key}_sd") if not part.endswith("_limit_sd")]
+    return {key: None if (value := found[key]) is None else brief(value) for key in kept}
 
 
 def _paper(row: str, *, counts: bool = False) -> dict[str, float] | None:
