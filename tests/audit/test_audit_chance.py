@@ -5,13 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from logs import random_log, uniform_log
 from scipy import stats
 
 from fedparity.audit import chance
 from fedparity.audit.chance import Null, compare_with_chance, group_test
 from fedparity.core.trace import Trace
 from fedparity.metrics import gini
-from logs import random_log, uniform_log
 
 
 def compared(online, asked, key=0):

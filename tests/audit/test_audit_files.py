@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
+from logs import csv_of, jsonl_of, rows_of, uniform_log, write
 
 from fedparity.audit import files, open_audit
 from fedparity.audit.summary import summary
 from fedparity.core.errors import ConfigError, FedparityError, InputError
-from logs import csv_of, jsonl_of, rows_of, uniform_log, write
 from stored_runs import run_into, spec_of
 
 ONLINE, ASKED = uniform_log(np.random.default_rng(8), 12, 25, 3)
