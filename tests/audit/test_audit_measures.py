@@ -12,7 +12,10 @@ from fedparity.audit.audit import Audit
 from fedparity.audit.log import build_log
 from fedparity.audit.rows import Rows
 from fedparity.audit.summary import summary
+from fedparity.audit.verdict import verdict
+from fedparity.availability import AVAILABILITY
 from fedparity.experiment.run import Run
+from fedparity.metrics import frontier
 from fedparity.report.export import export
 from stored_runs import run_into, spec_of
 
@@ -127,6 +130,22 @@ def test_what_a_log_does_not_know_is_not_reported(tmp_path):
 
 def test_parity_fills_the_same_slots_more_evenly():
     online, asked = uniform_log(np.random.default_rng(5), 20, 60, 4)
-    other = as_audit(online, asked).parity
+    first = as_audit(online, asked)
+    other = first.parity
     assert other.counts.sum() == np.minimum(online.sum(axis=1), 4).sum()
     assert gini(np.asarray(other.counts)) < gini(asked.sum(axis=0))
+
+
+def test_a_scheduler_that_evens_out_leaves_nobody_out():
+    trace = AVAILABILITY.build("paper_like").draw(60, 150, 0)
+    best = frontier(trace, 5)
+    asked = np.zeros((150, 60), bool)
+    for t, ids in enumerate(best.schedule):
+        asked[t, ids] = True
+    found = as_audit(trace.matrix(), asked)
+    assert len(found.chance.outliers(found.chance.fewer))  # those always there are asked less than by chance
+    assert not len(found.left_out)
+    assert not len(found.favoured)
+    told = verdict(found)
+    assert "so 0 % of it could have been avoided" in told[1]
+    assert told[2].startswith("It is shared more evenly than by a random draw")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.audit.chance import Chance, compare_with_chance
-from fedparity.audit.groups import MIN_GROUP, UNKNOWN, Groups, group_table
+from fedparity.audit.groups import FOUR_FIFTHS, MIN_GROUP, UNKNOWN, Groups, group_table
 from fedparity.audit.left_out import Client, clients_listed, counterfactual
 from fedparity.audit.log import Log
 from fedparity.audit.over_time import ChangePoint, Waits, Window, change_points, waits, windows
@@ -156,13 +156,26 @@ class Audit:
 
     @cached_property
     def left_out(self) -> Ids:
-        """Clients asked less often than chance explains, and those there but never asked whom a fair share reached."""
-        return NO_IDS if self.chance is None else self.chance.outliers(self.chance.fewer)
+        """Clients asked less often than chance explains, and less than four fifths of what they got at the limit.
+
+        A scheduler that evens out asks those who are always there less often than chance would: that leaves nobody out.
+        """
+        if self.chance is None:
+            return NO_IDS
+        who = self.chance.outliers(self.chance.fewer)
+        return who[self.outcome.counts[who] < FOUR_FIFTHS * self._at_limit[who]]
 
     @cached_property
     def favoured(self) -> Ids:
-        """Clients asked more often than chance explains."""
-        return NO_IDS if self.chance is None else self.chance.outliers(self.chance.more)
+        """Clients asked more often than chance explains, of which the limit would have got less than four fifths."""
+        if self.chance is None:
+            return NO_IDS
+        who = self.chance.outliers(self.chance.more)
+        return who[self._at_limit[who] < FOUR_FIFTHS * self.outcome.counts[who]]
+
+    @property
+    def _at_limit(self) -> NDArray[Any]:
+        return self.outcome.counts if self.outcome.limit is None else self.outcome.limit
 
     @cached_property
     def parity(self) -> Outcome | None:

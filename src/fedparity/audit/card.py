@@ -15,7 +15,7 @@ from fedparity.metrics.measures import MEASURES
 
 PURPOSE = (
     "Says how evenly the clients of a federated system were asked to take part, how much of the difference could have "
-    "been avoided with the same clients present, and how the log compares with lots. It does not judge the model."
+    "been avoided with the same clients present, and how the log compares with chance. It does not judge the model."
 )
 SHOWN = ("gini", "selection_gap", "jain_counts", "never_served", "fill")
 REQUIREMENTS = (
@@ -114,7 +114,7 @@ def _markdown(card: Mapping[str, Any]) -> Iterator[str]:
         cells = (printed(name, parts[key]) for key in ("value", "limit", "avoidable"))
         yield f"| {MEASURES[name].heading} | {' | '.join(cells)} |"
     p = card["chance"]["p_value"]
-    yield from ("", f"Drawing lots among those present: p = {'not known' if p is None else f'{p:.2g}'}.")
+    yield from ("", f"A random draw among those present: p = {'not known' if p is None else f'{p:.2g}'}.")
     out = card["left_out"]
     yield from ("", "## Who was left out, and why", "")
     yield from (f"- {_text(reason)}" for reason in out["why"])

@@ -11,6 +11,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ MOST_JSON = 1 << 28
 """Bytes of JSON that is held in memory as a whole."""
 CHUNK = 1 << 22
 SEPARATORS = ",;\t|"
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,7 +243,7 @@ def _jsonl(name: str, digest: str, data: bytes | Path) -> Source:
     with opened as file:
         first = json.loads(file.readline().removeprefix(b"\xef\xbb\xbf") or b"null")
         flat = isinstance(first, dict) and not any(isinstance(value, (dict, list)) for value in first.values())
-        if flat:
+        if flat and not _surrogates(file):
             try:  # fast, but it wants one type per column and does not say which line breaks that
                 table = pl.scan_ndjson(data if isinstance(data, Path) else io.BytesIO(data), infer_schema_length=10_000)
                 return Source(name, digest, table.collect(engine="streaming").lazy())
@@ -250,6 +252,17 @@ def _jsonl(name: str, digest: str, data: bytes | Path) -> Source:
         file.seek(0)
         rows = [_line(name, number, line) for number, line in enumerate(file, start=1) if line.strip()]
     return Source(name, digest, rows_of_json(name, rows))
+
+
+def _surrogates(file: BinaryIO) -> bool:
+    """Whether a text escapes characters in two halves: polars takes one half alone for a character."""
+    file.seek(0)
+    before = b""
+    while part := file.read(CHUNK):
+        if SURROGATE.search(before + part):
+            return True
+        before = part[-8:]
+    return False
 
 
 def _line(name: str, number: int, line: bytes) -> Any:

@@ -1,8 +1,8 @@
 """Groups of clients: what each got, per client and per round online, beside chance and beside the best-served group.
 
 The impact ratio is a group's requests per client over those of the group that got most; below four fifths it is flagged
-(the rule of thumb of US employment audits). Groups smaller than a minimum are not shown, and if that would let one be
-computed from the total, the next smallest is not shown either. Intervals are Student's over the clients of a group.
+(the rule of thumb of US employment audits). Groups smaller than a minimum are not shown: of few clients a rate says
+little, and much about each. Intervals are Student's over the clients of a group.
 """
 
 from __future__ import annotations
@@ -78,11 +78,8 @@ def group_table(
     """Every group that is large enough."""
     labels = np.array([UNKNOWN if name is None else name for name in of], dtype=object)
     names, code, sizes = np.unique(labels.astype(str), return_inverse=True, return_counts=True)
-    small = [int(i) for i in np.flatnonzero(sizes < min_group)]
-    if len(small) == 1 and len(names) > 1:  # alone it could be computed from the total
-        others = [int(i) for i in np.argsort(sizes, kind="stable") if i not in small]
-        small.append(others[0])
-    shown = [i for i in range(len(names)) if i not in small]
+    small = sizes < min_group
+    shown = np.flatnonzero(~small).tolist()
     members: list[BoolArray] = [code == i for i in shown]
     null = None if presence is None else Null(presence, asked.sizes())
     tests = [(None, None) if null is None else group_test(null, m, int(ledger.selected[m].sum())) for m in members]
@@ -115,7 +112,7 @@ def group_table(
             )
         )
     found.sort(key=lambda g: (g.per_client, g.name))
-    return Groups(tuple(found), len(small), int(sizes[small].sum()) if small else 0)
+    return Groups(tuple(found), int(small.sum()), int(sizes[small].sum()))
 
 
 def _rate(ledger: Ledger, member: BoolArray) -> float | None:

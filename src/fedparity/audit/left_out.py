@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from fedparity.audit.chance import Chance, Null
 from fedparity.audit.log import Log
-from fedparity.audit.over_time import LEVEL, SHORTEST, Waits, asked_flags, farthest
+from fedparity.audit.over_time import SHORTEST, Waits, asked_flags, farthest
 from fedparity.core.trace import Trace
 from fedparity.core.types import Ids
 from fedparity.experiment.schedule import Setting, run_draw
 from fedparity.metrics import Outcome
+from fedparity.metrics.paired import LEVEL
 from fedparity.schedulers import Parity
 
 LISTED = 50

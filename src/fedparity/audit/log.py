@@ -283,7 +283,8 @@ def _order(entries: _Entries, clients: int, groups: list[str | None] | None) -> 
         if name in entries.numbers:
             print_ = _mixed(print_ ^ np.ascontiguousarray(entries.numbers[name] + 0.0).view(np.uint64))
     whole = np.zeros(clients, np.uint64)
-    np.add.at(whole, entries.client, print_)  # wraps around, and does not depend on the order of rows
+    says = np.logical_or.reduce(list(entries.flags.values()))  # a row for an absent client is as good as none
+    np.add.at(whole, entries.client[says], print_[says])  # wraps around, and does not depend on the order of rows
     if groups is not None:
         text = [int.from_bytes(hashlib.sha256((group or "").encode()).digest()[:8], "little") for group in groups]
         whole = _mixed(whole ^ np.array(text, np.uint64))

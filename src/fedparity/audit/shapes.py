@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Row = dict[str, Any]
+WHOLE = 2**62
 HISTORY = ("metrics_distributed_fit", "metrics_distributed", "metrics_centralized", "train_metrics_clientapp")
 """Parts of a Flower result in which a strategy may have logged who was asked."""
 WHO = {alias: flag for flag in FLAGS for alias in (flag, *ALIASES[flag])} | {"clients": "selected"}
@@ -50,6 +51,8 @@ def _column(name: str, key: str, cells: Sequence[Any]) -> pl.Series:
     """Cells as texts, or as numbers where all of them are."""
     import polars as pl
 
+    if all(cell is None or (type(cell) is int and abs(cell) < WHOLE) for cell in cells):
+        return pl.Series(cells, dtype=pl.Int64)
     if all(cell is None or isinstance(cell, (int, float)) for cell in cells):
         try:
             return pl.Series([None if cell is None else float(cell) for cell in cells], dtype=pl.Float64)

@@ -22,7 +22,7 @@ def _what(audit: Audit) -> str:
     never = int((counts == 0).sum())
     text = (
         f"In {log.num_rounds:,} rounds {total:,} requests went out to {n - never:,} of {n:,} clients; "
-        f"the tenth of the clients that were asked most got {top:.0%} of them"
+        f"the tenth of the clients that were asked most got {_part(top, 1.0)} of them"
     )
     if not never:
         return f"{text}, and nobody went without."
@@ -61,27 +61,38 @@ def _part(own: float, whole: float) -> str:
 def _chance(audit: Audit) -> str:
     chance = audit.chance
     if chance is None:
-        return "The log is too large to be compared with chance."
-    told = "" if audit.online_known else ", if everybody was always there"
-    flagged = [g for g in audit.groups.shown if g.flagged] if audit.groups is not None else []
-    group = ""
-    if flagged:
-        ratio = f"{flagged[0].impact_ratio:.2f}"
-        group = f"; the group {flagged[0].name} was asked {ratio} times as often per client as the group asked most"
-    if not len(audit.left_out):
-        if chance.p > LEVEL:
-            return f"Drawing lots among those present would give such a log, too (p = {chance.p:.2g}{told}){group}."
-        more = "somewhat " if not len(audit.favoured) else ""
-        return (
-            f"Nobody was asked less often than lots among those present explain, but the log is {more}other than lots "
-            f"would make it (p = {chance.p:.2g}{told}){group}."
-        )
+        return "The log is too large to be compared with a random draw."
+    told = "" if audit.online_known else ", if all were always there"
+    if len(audit.left_out):
+        return f"{_left_out(audit, told)}{_group(audit)}."
+    p = f"p = {chance.p:.2g}{told}"
+    if chance.p > LEVEL:
+        return f"A random draw among those present would give such a log, too ({p}){_group(audit)}."
+    if chance.gini_range is not None and audit.measures["gini"] < chance.gini_range[0]:
+        drawn = printed("gini", chance.gini)
+        return f"It is shared more evenly than by a random draw among those present ({drawn}; {p}){_group(audit)}."
+    return (
+        "No single client was asked far less often than by a random draw among those present, but all together they "
+        f"differ from one ({p}){_group(audit)}."
+    )
+
+
+def _left_out(audit: Audit, told: str) -> str:
     first = audit.listed(audit.left_out, fewer=True)[0]
     count = len(audit.left_out)
-    who = f"{count:,} {'client was' if count == 1 else 'clients were'}"
     since = f" since round {first.since:,}" if first.since is not None else ""
     return (
-        f"{who} asked less often than lots among those present explain{told}: first {first.name}, there in "
-        f"{first.online:,} rounds and asked {first.asked:,} times where lots would give {first.expected:.0f}{since}"
-        f"{group}."
+        f"{count:,} {'client was' if count == 1 else 'clients were'} asked less often than a random draw among those "
+        f"present explains{told}: first {first.name}, there in {first.online:,} rounds and asked {first.asked:,} "
+        f"times, where a draw would give {first.expected:.0f}{since}"
+    )
+
+
+def _group(audit: Audit) -> str:
+    flagged = [group for group in audit.groups.shown if group.flagged] if audit.groups is not None else []
+    if not flagged:
+        return ""
+    return (
+        f"; the group {flagged[0].name} was asked {flagged[0].impact_ratio:.2f} times as often per client as the group "
+        "asked most"
     )

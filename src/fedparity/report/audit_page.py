@@ -60,8 +60,8 @@ def context(audit: Audit, told: Mapping[str, Any]) -> dict[str, Any]:
         "clients": [
             (title, [_client(one) for one in told[key][:LISTED]], max(0, told[count] - LISTED))
             for key, count, title in (
-                ("left_out_clients", "left_out", "Asked less often than lots would have"),
-                ("favoured_clients", "favoured", "Asked more often than lots would have"),
+                ("left_out_clients", "left_out", "Asked less often than by a random draw"),
+                ("favoured_clients", "favoured", "Asked more often than by a random draw"),
             )
             if told[key]
         ],
@@ -69,6 +69,7 @@ def context(audit: Audit, told: Mapping[str, Any]) -> dict[str, Any]:
         "requirements": REQUIREMENTS,
         "not_advice": NOT_ADVICE,
         "brief": words.brief,
+        "probability": probability,
     }
 
 
@@ -81,7 +82,7 @@ def _facts(told: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Requests", f"{told['requests']:,}"),
         ("Who was there", "logged" if told["availability_known"] else "not logged"),
         ("Left out", words.DASH if told["left_out"] is None else f"{told['left_out']:,}"),
-        ("p, by lots", words.DASH if p is None else words.brief(p)),
+        ("p, by chance", probability(p)),
     ]
 
 
@@ -122,8 +123,8 @@ def _step(step: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
 def _chance(told: Mapping[str, Any]) -> str:
     found = told["chance"]
     if not found:
-        return "The log is too large to be compared with lots."
-    said = f"{found['method'][0].upper()}{found['method'][1:]}; p = {words.brief(told['p_value'])}."
+        return "The log is too large to be compared with a random draw."
+    said = f"{found['method'][0].upper()}{found['method'][1:]}; p = {probability(told['p_value'])}."
     if found["gini"] is None:
         return said
     low, high, mean = (words.fixed(found[key]) for key in ("low", "high", "gini"))
@@ -184,7 +185,7 @@ def _group(group: Mapping[str, Any]) -> dict[str, Any]:
             words.percent(group["per_online"]),
             words.fixed(group["impact_ratio"], 2),
             words.fixed(group["opportunity_ratio"], 2),
-            words.DASH if group["p"] is None else words.brief(group["p"]),
+            probability(group["p"]),
         ],
     }
 
@@ -200,5 +201,10 @@ def _client(one: Mapping[str, Any]) -> list[str]:
         "never" if one["last_asked"] is None else f"{one['last_asked']:,}",
         "the start" if one["since"] is None else f"round {one['since']:,}",
         f"{one['longest_wait']:,}",
-        words.brief(one["p"]),
+        probability(one["p"]),
     ]
+
+
+def probability(p: float | None) -> str:
+    """Two digits that count; none of it is more exact."""
+    return words.DASH if p is None else f"{p:.2g}".replace("-", "−")
