@@ -17,13 +17,14 @@ from fedparity.report import charts, verdict, words
 WORST = 10
 """How many of the worst-off are listed."""
 SHARE = (
-    "selection_gap",
-    "gini",
+    "late_accuracy",
+    "late_worst_accuracy",
     "never_served",
+    "gini",
+    "selection_gap",
     "fill",
+    "worst_recall",
     "accuracy",
-    "avg_client_accuracy",
-    "worst_accuracy",
     "completed_selection_gap",
     "completed_gini",
 )
@@ -70,7 +71,7 @@ def has_surrogates(run: Run) -> bool:
 def share_table(run: Run) -> Grid:
     """How evenly slots were shared, beside what the model can do; what was completed only where some failed."""
     failed = any(one.ledger.failed.any() for one in run.runs)
-    return grid(run.table, SHARE if failed else SHARE[:-2])
+    return grid(run.table, run.table.known(SHARE if failed else SHARE[:-2]))
 
 
 def opportunity_table(run: Run) -> Grid:
