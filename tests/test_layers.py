@@ -29,7 +29,9 @@ LAYERS = (
     ROUND[3:],
     ("engines", "store"),
     ("experiment",),
+    ("audit",),
     ("report",),
+    ("paper",),
     ("__init__", "cli"),
     ("__main__",),
 )

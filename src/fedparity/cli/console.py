@@ -35,7 +35,12 @@ Overrides = Annotated[
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 Reading = Annotated[
     Normaliser | None,
-    typer.Option("--normaliser", help="Compare utilities by this.", show_default="the spec's, else availability"),
+    typer.Option(
+        "--normaliser",
+        metavar="RULE",
+        help="Compare utilities by availability, participation or imputed.",
+        show_default="the spec's, else availability",
+    ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in the folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]

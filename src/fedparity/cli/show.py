@@ -39,8 +39,10 @@ SHOWN: dict[Target, tuple[str, ...]] = {
     "share": (
         "selection_gap",
         "selection_gap_limit",
+        "selection_gap_online",
         "gini",
         "gini_limit",
+        "gini_online",
         "never_served",
         "never_served_limit",
         "fill",
@@ -131,8 +133,8 @@ def decides(table: Table) -> str:
     return "late_worst_accuracy" if "late_worst_accuracy" in table else DECIDES["share"]
 
 
-def show_schedules(results: list[Schedule], availability: str, by: Target) -> None:
-    """The table of a scheduling comparison, and its outcome in a sentence."""
+def show_schedules(results: list[Schedule], availability: str, by: Target, online: str | None = None) -> None:
+    """The table of a scheduling comparison, and its outcome in a sentence; `online` set the online limit."""
     from fedparity.experiment.schedule import schedule_table
 
     s = results[0].setting
@@ -143,6 +145,9 @@ def show_schedules(results: list[Schedule], availability: str, by: Target) -> No
     table = schedule_table(results)
     show_measures(table, SHOWN[by], first="scheduler", decides=DECIDES[by])
     say(verdict_of(table, by), wrap=True)
+    if online is not None:
+        gini = table.mean("gini_online", table.methods[0])
+        say(f"Without hindsight nothing known comes closer than {online} (Gini {gini:.3f}).", wrap=True)
 
 
 def show_comparison(found: Comparison, files: Sequence[str]) -> None:

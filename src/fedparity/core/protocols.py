@@ -18,6 +18,7 @@ from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
+    BoolArray,
     ClientReport,
     Cohort,
     Descent,
@@ -92,6 +93,14 @@ class Estimator(Protocol[S]):
         """In how many of the next `rounds_left` rounds each of `clients` is expected online."""
         ...
 
+    def futures(self, state: S, online: BoolArray, rounds: int, samples: int, rng: np.random.Generator) -> BoolArray:
+        """Who might be online in the next rounds, given who is now: rounds x samples x clients.
+
+        The default draws every round by itself, at the estimated rates.
+        """
+        rates = self.estimate(state, np.arange(len(online), dtype=np.int64))
+        return np.asarray(rng.random((rounds, samples, len(online))) < rates)
+
 
 @runtime_checkable
 class Scheduler(Component, Protocol[S]):
@@ -152,6 +161,15 @@ class Local(Component, Protocol):
         """One loss that all descents learn from together, for tasks that can (PyTorch); None: each the task's own."""
         return None
 
+    @property
+    def begins_with_first(self) -> bool:
+        """Whether a client that has kept nothing yet is given the run's first model as what it kept."""
+        return False
+
+    def at_rate(self, rate: float) -> Local:
+        """The rule in a round in which learning rates are multiplied by `rate`."""
+        return self
+
     def descents(self, kept: Vector | None, params: Vector) -> tuple[Descent, ...]:
         """The trainings of a round, given what the client kept and the model it received; the first is the update's."""
         return (Descent(params),)
@@ -209,6 +227,11 @@ class Utility(Component, Protocol[S]):
     def needs_evaluation(self) -> bool:
         """Whether `credit` needs the new model's loss or accuracy on the participants' data."""
         return False
+
+    @property
+    def evaluates(self) -> Measure:
+        """Which of the two; what it does not name is not computed."""
+        return "both"
 
     @property
     def credits_all(self) -> bool:

@@ -42,11 +42,13 @@ class MetricsLog:
         cohort: int,
         engine: Engine | None = None,
         score: Callable[[Vector], float | None] | None = None,
+        scored: Callable[[int], bool] = lambda _round: True,
         groups: Sequence[Ids] = (),
     ) -> None:
         """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty.
 
         `score` gives the model's accuracy on shared test data; without one, `accuracy` is the mean over clients.
+        In rounds that are not `scored` accuracies stay empty.
         Accuracies of `groups` of clients are kept beside the log.
         """
         self.rows: list[tuple[object, ...]] = []
@@ -55,12 +57,14 @@ class MetricsLog:
         self._cohort = cohort
         self._engine = engine
         self._score = score
+        self._scored = scored
         self._groups = groups
         self._clock = time.perf_counter()
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
-        outcome = Outcome.of(ledger, self._cohort, **self._scores(params, ledger.num_clients))
+        scores = self._scores(params, ledger.num_clients) if self._scored(record.round) else {}
+        outcome = Outcome.of(ledger, self._cohort, **scores)
         measured = (MEASURES[name] for name in LOGGED)
         values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()

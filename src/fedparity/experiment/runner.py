@@ -102,7 +102,7 @@ def build_coordinator(
         memory=parts.memory,
         local=parts.local,
         server=parts.server,
-        local_rate=Scaled(spec.training.course, rate / usual),
+        local_rate=Scaled(parts.schedule or spec.training.course, rate / usual),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
         labels=None if task is None else task.label_counts(),
@@ -120,7 +120,8 @@ class _Record:
     """An observer that keeps what a run is made of, for each method apart."""
 
     def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task) -> None:
-        self.log = MetricsLog(spec.cohort, engine, task.accuracy, tenths(engine.trace.counts()))
+        groups = tenths(engine.trace.counts())
+        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored, groups)
         self.journal = Journal()
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
@@ -234,7 +235,8 @@ def check_methods(spec: Spec) -> None:
         coordinator.init(spec.population.clients)
         if "labels" in coordinator.scheduler.requires and spec.data.set == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
-        if coordinator.local.joint is not None and spec.data.set in NUMPY:
+        torch_alone = coordinator.local.joint is not None or "prototypes" in coordinator.report_fields
+        if torch_alone and spec.data.set in NUMPY:
             raise ConfigError(
                 f"method {contender.name!r} needs a classifier trained with PyTorch; use data.set='digits'"
             )

@@ -38,6 +38,7 @@ from fedparity.local import LOCALS
 from fedparity.memory import MEMORIES
 from fedparity.schedulers import SCHEDULERS, Fixed
 from fedparity.servers import SERVERS
+from fedparity.servers.rate_schedules import RATE_SCHEDULES, RateSchedule
 from fedparity.surrogates import SURROGATES
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
@@ -54,6 +55,8 @@ class Parts:
     estimator: Estimator[Any] | Literal["oracle"]
     local: Local
     server: Server[Any]
+    schedule: RateSchedule | None
+    """Of the local rate; None: the run's."""
 
 
 class MethodSpec(Part):
@@ -68,6 +71,7 @@ class MethodSpec(Part):
     local: Component | None = Field(default=None, description="how clients train (fedparity list locals)")
     server: Component | None = Field(default=None, description="how the server steps (fedparity list servers)")
     rate: float | None = Field(default=None, gt=0, le=10, description="local learning rate of this method alone")
+    schedule: Component | None = Field(default=None, description="its course over rounds, instead of training.schedule")
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +100,7 @@ class MethodSpec(Part):
     def _filled(self) -> dict[str, Any]:
         """What is given, over what the named method has."""
         base = method(self.name if self.name in METHODS else "uniform")
-        keys = ("scheduler", "weighting", "memory", "surrogate", "local", "server", "estimator")
+        keys = ("scheduler", "weighting", "memory", "surrogate", "local", "server", "estimator", "schedule")
         filled = {key: getattr(base, key) for key in keys if getattr(base, key) is not None}
         return filled | self.model_dump(exclude_none=True)
 
@@ -117,6 +121,7 @@ class MethodSpec(Part):
             estimator=estimator,
             local=built("local", LOCALS, found["local"]),
             server=built("server", SERVERS, found["server"]),
+            schedule=built("schedule", RATE_SCHEDULES, found["schedule"]) if "schedule" in found else None,
         )
 
     @property
@@ -215,6 +220,11 @@ class Spec(Part):
     def asked(self) -> int:
         """How many slots a round has, over-selection included."""
         return slots_per_round(self.cohort, self.over_select)
+
+    def scored(self, round: int) -> bool:
+        """Whether the model is scored on test data after that round."""
+        late = self.rounds - max(1, self.rounds // 10)
+        return round >= late or (round + 1) % self.execution.score_every == 0
 
     @property
     def reading(self) -> Normaliser:

@@ -82,6 +82,7 @@ def starter() -> str:
         '# local = "prox:mu=0.01"             # how clients train (fedparity list locals)',
         '# server = "sgd"                     # how the server steps (fedparity list servers)',
         "# rate = 0.1                         # local learning rate of this method alone",
+        '# schedule = "constant"              # its course over rounds (fedparity list schedules)',
     ]
     return "\n".join([head, *_toml_lines(spec, comments=True), *own]) + "\n"
 

@@ -123,7 +123,7 @@ def owned(spec: Spec, given: Given) -> Spec:
     training = spec.training
     if isinstance(task, Trained):
         training = TrainingSpec(**asdict(task.training), schedule=training.schedule)
-    how = ExecutionSpec(workers=spec.execution.workers)
+    how = ExecutionSpec(workers=spec.execution.workers, score_every=spec.execution.score_every)
     update = {"data": DataSpec(set=OWN), "model": ModelSpec(), "training": training, "execution": how}
     return spec.model_copy(update=update)
 

@@ -35,6 +35,8 @@ class Outcome:
     """How often each client was served: those of the ledger, or of the limit."""
     limit: NDArray[Any] | None = None
     """The same for the least unequal schedule with as many slots filled."""
+    online: NDArray[Any] | None = None
+    """The same for the fairest schedule known that does not know the future; None: it was not computed."""
     fill_limit: float = NAN
     """Share of slots that any schedule could have filled."""
     opportunity_limit: float | None = None

@@ -18,7 +18,7 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
-from fedparity.core.protocols import Utility
+from fedparity.core.protocols import Measure, Utility
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, ReportField
 
 
@@ -37,6 +37,7 @@ class GlobalLossDrop(Utility[None]):
     bound: float = 10.0
     """Largest credit per participation, in units of loss; lower limits what one report can claim."""
     needs_evaluation: ClassVar[bool] = True
+    evaluates: ClassVar[Measure] = "loss"
     report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
 
     def __post_init__(self) -> None:
