@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedparity.core.types import FloatArray
+from fedparity.core.types import FloatArray, Ids
 from fedparity.experiment.run import Run
 from fedparity.metrics import tenths
 from fedparity.report import charts, words
@@ -65,7 +65,7 @@ def reach(run: Run) -> Reach | None:
     return Reach(online, rows, accuracies, _says(found if accuracies else asked, accuracies=accuracies))
 
 
-def _asked(run: Run, name: str, groups: list[FloatArray]) -> FloatArray:
+def _asked(run: Run, name: str, groups: list[Ids]) -> FloatArray:
     mean = np.mean([one.ledger.selected for one in run.of(name)], axis=0)
     return np.array([mean[ids].mean() for ids in groups])
 
