@@ -51,7 +51,8 @@ def _utility(
     head, title = heads
     for by in get_args(Normaliser):
         read = READINGS[by]
-        named: dict[str, Any] = {"head": head.format(read.head), "title": title.format(read.head), "normaliser": by}
+        long = title.format(read.head.replace("pi", "π"))
+        named: dict[str, Any] = {"head": head.format(read.head), "title": long, "normaliser": by}
         text = says.format(f"{read.of}, {read.over}")
         yield Measure(in_reading(name, by), text, _of(of, by), **named, **how)
         if by == "availability":

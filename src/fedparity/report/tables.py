@@ -24,12 +24,11 @@ SHARE = (
     "selection_gap",
     "fill",
     "worst_recall",
-    "accuracy",
     "completed_selection_gap",
     "completed_gini",
 )
-UTILITY = ("utility_cv", "jain_utility", "fairness_variance")
-AIDED = tuple(f"{name}_with_surrogates" for name in UTILITY)
+UTILITY = ("utility_cv", "fairness_variance")  # Jain is 1 / (1 + CV^2)
+AIDED = ("utility_cv_with_surrogates",)
 BARS = ("selection_gap", "gini")
 """Columns with a bar of their two parts."""
 

@@ -83,8 +83,9 @@ def _never(table: Table, name: str) -> str:
     never = (table.mean("never_served", name) or 0.0) - (table.mean("never_available", name) or 0.0)
     if never < 0.05:
         return "everybody who came was asked"
-    shown = words.fixed(never, 0 if abs(never - round(never)) < 0.05 else 1)
-    return f"{shown} who came {'was' if shown == '1' else 'were'} never asked"
+    if abs(never - round(never)) < 0.05:
+        return f"{words.plural(round(never), 'client')} who came {'was' if round(never) == 1 else 'were'} never asked"
+    return f"{words.fixed(never, 1)} clients who came were never asked, on average over seeds"
 
 
 def level(table: Table, key: str) -> list[str]:
