@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import RoundRecord, SurrogateCredit, Vector
+from fedparity.core.types import NO_IDS, LateCredit, RoundRecord, SurrogateCredit, Vector
 
 FORMAT = 1
 GENESIS = hashlib.sha256(b"fedparity-journal 1").hexdigest()
@@ -59,6 +59,17 @@ def to_json(record: RoundRecord) -> str:
         },
         "model_sha256": record.model_sha256,
     }
+    if len(record.joined):
+        fields["joined"] = record.joined.tolist()
+    if len(record.busy):
+        fields["busy"] = record.busy.tolist()
+    if len(record.late.clients):
+        fields["late"] = {
+            "client": record.late.clients.tolist(),
+            "round": record.late.origins.tolist(),
+            "utility": record.late.utility.tolist(),
+            "loss": _numbers(record.late.loss),
+        }
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -87,6 +98,18 @@ def from_json(line: str) -> RoundRecord:
             math.nan if bound is None else float(bound),
         ),
         model_sha256=str(f["model_sha256"]),
+        joined=np.array(f["joined"], dtype=np.int64) if "joined" in f else NO_IDS,
+        busy=np.array(f["busy"], dtype=np.int64) if "busy" in f else NO_IDS,
+        late=_late(f["late"]) if "late" in f else LateCredit(),
+    )
+
+
+def _late(f: Any) -> LateCredit:
+    return LateCredit(
+        np.array(f["client"], dtype=np.int64),
+        np.array(f["round"], dtype=np.int64),
+        np.array(f["utility"], dtype=np.float64),
+        np.array([math.nan if v is None else v for v in f["loss"]], dtype=np.float64),
     )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
+    NO_IDS,
     ClientReport,
     Cohort,
     Descent,
@@ -138,6 +139,15 @@ class Learner(Protocol[S]):
 
     def learn(self, state: S, feedback: Feedback) -> S:
         """Take in one finished round."""
+        ...
+
+
+@runtime_checkable
+class Grows(Protocol[S]):
+    """A component whose memory holds more of the number of clients than one entry each, such as shares of 1."""
+
+    def grow(self, state: S, num_clients: int) -> S:
+        """The state for more clients, of which nothing is known yet."""
         ...
 
 
@@ -338,8 +348,12 @@ class Engine(Scorer, Protocol):
         """Who is online at the start of `round`."""
         ...
 
+    def busy(self, round: int) -> Ids:
+        """Who is online at the start of `round`, but still at work for an earlier one."""
+        return NO_IDS
+
     def train(self, plan: RoundPlan) -> Iterable[ClientReport]:
-        """Ask `plan.cohort`; reports may come in any order, and may be missing."""
+        """Ask `plan.cohort`; reports may come in any order, late ones with their `origin`, and may be missing."""
         ...
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedparity.core import checks
 from fedparity.core.files import csv_text, write_text
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Engine
@@ -38,21 +39,29 @@ class MetricsLog:
     """An observer that measures every round; `seconds` is telemetry, everything else is determined by the spec."""
 
     def __init__(
-        self, cohort: int, engine: Engine | None = None, score: Callable[[Vector], float | None] | None = None
+        self,
+        cohort: int,
+        engine: Engine | None = None,
+        score: Callable[[Vector], float | None] | None = None,
+        evaluate_every: int = 1,
     ) -> None:
-        """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty.
+        """With an `engine`, the model is evaluated on all clients every so many rounds; without, accuracies stay empty.
 
-        `score` gives the model's accuracy on shared test data; without one, `accuracy` is the mean over clients.
+        Means are over the clients whose accuracy is known: real ones may not answer. `score` gives the model's accuracy
+        on shared test data; without one, `accuracy` is the mean over clients.
         """
         self.rows: list[tuple[object, ...]] = []
         self._cohort = cohort
         self._engine = engine
         self._score = score
+        checks.at_least("evaluate_every", evaluate_every, 1)
+        self._every = evaluate_every
         self._clock = time.perf_counter()
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
-        outcome = Outcome.of(ledger, self._cohort, **self._scores(params, ledger.num_clients))
+        scores = self._scores(params, ledger.num_clients) if record.round % self._every == 0 else {}
+        outcome = Outcome.of(ledger, self._cohort, **scores)
         measured = (MEASURES[name] for name in LOGGED)
         values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
@@ -64,6 +73,7 @@ class MetricsLog:
         found: dict[str, Any] = {}
         if self._engine is not None:
             accuracy = self._engine.evaluate(params, np.arange(clients), "accuracy").accuracy
+            accuracy = accuracy[np.isfinite(accuracy)] if np.isfinite(accuracy).any() else accuracy
             found = {"accuracy": accuracy, "test_accuracy": float(accuracy.mean())}
         shared = None if self._score is None else self._score(params)
         if shared is not None:

@@ -48,6 +48,12 @@ class Agnostic(Weighting[FloatArray]):
         """Lambda, uniform."""
         return np.full(num_clients, 1 / num_clients)
 
+    def grow(self, state: FloatArray, num_clients: int) -> FloatArray:
+        """Newcomers get the share they would have at the start, from everybody alike: lambda stays a mixture."""
+        new = np.full(num_clients, 1 / num_clients)
+        new[: len(state)] = state * (len(state) / num_clients)
+        return new
+
     def weigh(self, state: FloatArray, rows: Rows, ledger: Ledger) -> tuple[FloatArray, FloatArray]:
         """Lambda over those that came; then one step of lambda."""
         if not len(rows.clients):
