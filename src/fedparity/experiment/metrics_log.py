@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,8 +13,8 @@ import numpy as np
 from fedparity.core.files import csv_text, write_text
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Engine
-from fedparity.core.types import Ids, RoundRecord, Vector
-from fedparity.metrics import MEASURES, Outcome
+from fedparity.core.types import NO_FLOATS, FloatArray, Ids, RoundRecord, Vector
+from fedparity.metrics import MEASURES, Outcome, mean
 
 LOGGED = (
     "available",
@@ -45,10 +46,11 @@ class MetricsLog:
         scored: Callable[[int], bool] = lambda _round: True,
         groups: Sequence[Ids] = (),
     ) -> None:
-        """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty.
+        """With an `engine`, the model is evaluated on all clients every so many rounds; without, accuracies stay empty.
 
-        `score` gives the model's accuracy on shared test data; without one, `accuracy` is the mean over clients.
-        In rounds that are not `scored` accuracies stay empty.
+        Means are over the clients whose accuracy is known: real ones may not answer. `score` gives the model's accuracy
+        on shared test data; without one, `accuracy` is the mean over clients. In rounds that are not `scored` they
+        stay empty.
         Accuracies of `groups` of clients are kept beside the log.
         """
         self.rows: list[tuple[object, ...]] = []
@@ -63,23 +65,24 @@ class MetricsLog:
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
-        scores = self._scores(params, ledger.num_clients) if self._scored(record.round) else {}
-        outcome = Outcome.of(ledger, self._cohort, **scores)
+        scored = self._scored(record.round)
+        everybody = np.arange(ledger.num_clients)
+        found = self._engine.evaluate(params, everybody, "accuracy").accuracy if self._engine and scored else NO_FLOATS
+        outcome = Outcome.of(ledger, self._cohort, **(self._scores(params, found) if scored else {}))
         measured = (MEASURES[name] for name in LOGGED)
         values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
         self.rows.append((record.round, method, *values, now - self._clock))
-        known = outcome.accuracy
-        means = [float(known[ids].mean()) if len(known) else float("nan") for ids in self._groups]
+        means = [mean(found[ids][np.isfinite(found[ids])]) if len(found) else math.nan for ids in self._groups]
         self.beside.append([MEASURES["worst_accuracy"].of(outcome), *means])
         self._clock = now
 
-    def _scores(self, params: Vector, clients: int) -> dict[str, Any]:
+    def _scores(self, params: Vector, accuracy: FloatArray) -> dict[str, Any]:
         """How good the model is, as far as anybody can tell."""
         found: dict[str, Any] = {}
-        if self._engine is not None:
-            accuracy = self._engine.evaluate(params, np.arange(clients), "accuracy").accuracy
-            found = {"accuracy": accuracy, "test_accuracy": float(accuracy.mean())}
+        if len(accuracy):
+            known = accuracy[np.isfinite(accuracy)] if np.isfinite(accuracy).any() else accuracy
+            found = {"accuracy": known, "test_accuracy": float(known.mean())}
         shared = None if self._score is None else self._score(params)
         if shared is not None:
             found["test_accuracy"] = shared
