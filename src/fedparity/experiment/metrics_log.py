@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from fedparity.core.files import csv_text, write_text
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Engine
-from fedparity.core.types import RoundRecord, Vector
+from fedparity.core.types import Ids, RoundRecord, Vector
 from fedparity.metrics import MEASURES, Outcome
 
 LOGGED = (
@@ -43,20 +43,23 @@ class MetricsLog:
         engine: Engine | None = None,
         score: Callable[[Vector], float | None] | None = None,
         scored: Callable[[int], bool] = lambda _round: True,
+        groups: Sequence[Ids] = (),
     ) -> None:
         """With an `engine`, the model is evaluated on all clients every so many rounds; without, accuracies stay empty.
 
         Means are over the clients whose accuracy is known: real ones may not answer. `score` gives the model's accuracy
         on shared test data; without one, `accuracy` is the mean over clients. In rounds that are not `scored` they
         stay empty.
+        Accuracies of `groups` of clients are kept beside the log.
         """
         self.rows: list[tuple[object, ...]] = []
-        self.worst: list[float] = []
-        """Accuracy of the worst-off tenth of clients, beside each row: the columns of the log are the paper's."""
+        self.beside: list[list[float]] = []
+        """Beside each row, whose columns are the paper's: accuracy of the worst-off tenth, and of each group."""
         self._cohort = cohort
         self._engine = engine
         self._score = score
         self._scored = scored
+        self._groups = groups
         self._clock = time.perf_counter()
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
@@ -67,7 +70,9 @@ class MetricsLog:
         values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
         self.rows.append((record.round, method, *values, now - self._clock))
-        self.worst.append(MEASURES["worst_accuracy"].of(outcome))
+        known = outcome.accuracy
+        means = [float(known[ids].mean()) if len(known) else float("nan") for ids in self._groups]
+        self.beside.append([MEASURES["worst_accuracy"].of(outcome), *means])
         self._clock = now
 
     def _scores(self, params: Vector, clients: int) -> dict[str, Any]:
