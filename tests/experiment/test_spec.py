@@ -235,7 +235,7 @@ def test_resolving_twice_is_resolving_once_and_leaves_nothing_open(spec):
     assert full.resolved() == full
     written = tomllib.loads(to_toml(full))
     of_files = {"rule", "round_seconds", "start", "work_seconds", "watch"}  # a model of availability has none of them
-    assert set(written["population"]) == set(Population.model_fields) - of_files
+    assert set(written["population"]) == set(Population.model_fields) - of_files - {"speed"}
     for entry, asked in zip(written["methods"], spec.methods, strict=True):
         assert set(entry) >= set(MethodSpec.model_fields) - {"rate", "schedule"}
         assert entry.items() >= asked.model_dump(exclude_none=True).items()
@@ -499,11 +499,13 @@ def test_a_spec_cannot_be_changed():
 
 SAID = {
     "execution.workers": "one per processor",
+    "normaliser": "none: availability",
     "population.rule": "`charging & wifi`",
     "population.round_seconds": "the file's, else 1800",
     "population.start": "the file's, else 0",
     "population.work_seconds": "the file's, else 0",
     "population.watch": "all that the file has before start",
+    "population.speed": "none: nobody is timed",
     "population.trace_seed": "the run's seed",
     "data.partition": "tables with a client column: groups; else labels:k=2",
     "data.validation": "0.02 if a method needs it, else 0",

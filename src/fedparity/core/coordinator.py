@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
+from fedparity.core.credit import credit
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
@@ -229,6 +230,9 @@ class Coordinator:
             state.ledger.read_only(),
             losses=None if losses is None else lambda ids, samples: losses(state.params, ids, samples),
             expected=lambda rounds: estimator.remaining(state.estimator, available, rounds),
+            futures=lambda *how: estimator.futures(
+                state.estimator, np.bincount(available, minlength=state.ledger.num_clients) > 0, *how
+            ),
             labels=self.labels,
         )
         rng = stream(self.seed, "select", state.round)
@@ -271,7 +275,7 @@ class Coordinator:
             used = []
         rows, weights = self._step(state, plan, used)
         completed = np.array([r.client for r in used], dtype=np.int64)
-        utility, loss = self._credit(state, completed, used, evaluate)
+        utility, loss, others = credit(self.utility, state, used, plan.params, evaluate)
         stand_in = self._stand_in(state, plan, evaluate, old_updates=bool(weights[rows.ages > 0].any()))
         if used:
             state.surrogate = self.surrogate.remember(state.surrogate, used, utility)
@@ -293,6 +297,8 @@ class Coordinator:
             row_weights=weights,
             surrogate=stand_in,
             model_sha256=hashlib.sha256(state.params.tobytes()).hexdigest(),
+            duration=_durations(used),
+            others=others,
         )
         state.ledger.record(record)
         if isinstance(self.scheduler, Learner):
@@ -316,17 +322,6 @@ class Coordinator:
         if state.kept:
             self.spill.settle(state.kept, self.spill.ram)
         return rows, weights
-
-    def _credit(
-        self, state: State, completed: Ids, used: list[ClientReport], evaluate: Evaluate | None
-    ) -> tuple[FloatArray, FloatArray]:
-        if not used:
-            return NO_FLOATS, NO_FLOATS
-        evals: Evals | None = None
-        if self.utility.needs_evaluation and evaluate is not None:
-            evals = evaluate(state.params, completed)
-        utility, loss, state.utility = self.utility.credit(state.utility, used, state.ledger, evals)
-        return utility, np.where(np.isfinite(loss), loss, np.nan)  # a diverged model has no known loss
 
     def _stand_in(
         self, state: State, plan: RoundPlan, evaluate: Evaluate | None, *, old_updates: bool
@@ -371,6 +366,11 @@ def _sort_out(
 
 
 def _content(report: ClientReport) -> tuple[object, ...]:
-    """What a report says, bit by bit; how long it took is left out."""
-    numbers = (report.num_samples, report.loss_before, report.loss_after, report.accuracy_before)
+    """What a report says, bit by bit; what was measured of it is left out."""
+    numbers = (report.num_samples, report.loss_before, report.loss_after, report.accuracy_before, report.duration)
     return None if report.delta is None else report.delta.tobytes(), repr(numbers)
+
+
+def _durations(used: list[ClientReport]) -> FloatArray:
+    told = np.array([r.duration for r in used], dtype=np.float64)
+    return told if np.isfinite(told).any() else NO_FLOATS

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fedparity.core.errors import FedparityError, unknown
+from fedparity.core.ledger import Normaliser
 from fedparity.core.protocols import Estimator, Local, Memory, Scheduler, Server, Surrogate, Utility, Weighting
 from fedparity.core.types import slots_per_round
 from fedparity.estimators import ORACLE, estimator_of
@@ -158,6 +159,9 @@ class Spec(Part):
     utility: Component = Field(
         default="global_loss_drop", description="what taking part was worth: one rule for all methods of a run"
     )
+    normaliser: Normaliser | None = Field(
+        default=None, description="what utilities are compared by: availability (if left out), participation, imputed"
+    )
     population: Population = Field(default_factory=Population, description="who the clients are")
     data: DataSpec = Field(default_factory=DataSpec, description="what they hold")
     model: ModelSpec = Field(default_factory=ModelSpec, description="what they train")
@@ -216,6 +220,16 @@ class Spec(Part):
     def asked(self) -> int:
         """How many slots a round has, over-selection included."""
         return slots_per_round(self.cohort, self.over_select)
+
+    def scored(self, round: int) -> bool:
+        """Whether the model is scored on test data after that round."""
+        late = self.rounds - max(1, self.rounds // 10)
+        return round >= late or (round + 1) % self.execution.score_every == 0
+
+    @property
+    def reading(self) -> Normaliser:
+        """What utilities are compared by."""
+        return self.normaliser or "availability"
 
     @cached_property
     def worth(self) -> Utility[Any]:
