@@ -111,7 +111,6 @@ def show_schedules(results: list[Schedule], availability: str, by: Target, onlin
 
 def show_comparison(found: Comparison, files: Sequence[str]) -> None:
     """The tables of a comparison, its outcome, and where its files are."""
-    from fedparity.experiment.compare import BLOCKS
     from fedparity.metrics.measures import heading
 
     s, seeds = found.spec, len(found.seeds)
@@ -119,11 +118,9 @@ def show_comparison(found: Comparison, files: Sequence[str]) -> None:
         f"{s.population.clients} clients ({s.population.shown}), {s.rounds} rounds, {s.asked} asked per round, "
         f"{seeds} seed{'s' if seeds > 1 else ''} on one trace"
     )
-    for block in BLOCKS:
-        keys = found.shown(block)
-        if keys:
-            rows = [(n, *(_mean(found, key, n) for key in keys)) for n in found.methods]
-            _table(("mean ± sd", *(heading(key, narrow=True) for key in keys)), rows)
+    for keys in found.blocks():
+        rows = [(n, *(_mean(found, key, n) for key in keys)) for n in found.methods]
+        _table(("mean ± sd", *(heading(key, narrow=True) for key in keys)), rows)
     _show_differences(found)
     _show_cost(found)
     say(found.outcome(), wrap=True)

@@ -38,25 +38,36 @@ class MetricsLog:
     """An observer that measures every round; `seconds` is telemetry, everything else is determined by the spec."""
 
     def __init__(
-        self, cohort: int, engine: Engine | None = None, score: Callable[[Vector], float | None] | None = None
+        self,
+        cohort: int,
+        engine: Engine | None = None,
+        score: Callable[[Vector], float | None] | None = None,
+        scored: Callable[[int], bool] = lambda _round: True,
     ) -> None:
-        """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty.
+        """With an `engine`, the model is evaluated on all clients every so many rounds; without, accuracies stay empty.
 
-        `score` gives the model's accuracy on shared test data; without one, `accuracy` is the mean over clients.
+        Means are over the clients whose accuracy is known: real ones may not answer. `score` gives the model's accuracy
+        on shared test data; without one, `accuracy` is the mean over clients. In rounds that are not `scored` they
+        stay empty.
         """
         self.rows: list[tuple[object, ...]] = []
+        self.worst: list[float] = []
+        """Accuracy of the worst-off tenth of clients, beside each row: the columns of the log are the paper's."""
         self._cohort = cohort
         self._engine = engine
         self._score = score
+        self._scored = scored
         self._clock = time.perf_counter()
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
-        outcome = Outcome.of(ledger, self._cohort, **self._scores(params, ledger.num_clients))
+        scores = self._scores(params, ledger.num_clients) if self._scored(record.round) else {}
+        outcome = Outcome.of(ledger, self._cohort, **scores)
         measured = (MEASURES[name] for name in LOGGED)
         values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
         self.rows.append((record.round, method, *values, now - self._clock))
+        self.worst.append(MEASURES["worst_accuracy"].of(outcome))
         self._clock = now
 
     def _scores(self, params: Vector, clients: int) -> dict[str, Any]:
@@ -64,6 +75,7 @@ class MetricsLog:
         found: dict[str, Any] = {}
         if self._engine is not None:
             accuracy = self._engine.evaluate(params, np.arange(clients), "accuracy").accuracy
+            accuracy = accuracy[np.isfinite(accuracy)] if np.isfinite(accuracy).any() else accuracy
             found = {"accuracy": accuracy, "test_accuracy": float(accuracy.mean())}
         shared = None if self._score is None else self._score(params)
         if shared is not None:

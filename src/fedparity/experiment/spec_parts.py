@@ -292,6 +292,9 @@ class ExecutionSpec(Part):
     workers: int | None = Field(
         default=None, ge=1, le=256, description="clients trained at a time; the results are the same with any number"
     )
+    score_every: int = Field(
+        default=1, ge=1, description="rounds between scores on test data; the last tenth of the rounds has them all"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -115,6 +115,14 @@ SHARES = (
         limit=lambda o: o.fill_limit,
     ),
     Measure(
+        "span_gap",
+        "selection gap within spans of ceil(N/m) rounds, in which everybody could be asked once; mean over whole spans",
+        lambda o: o.span_gap,
+        "gap, spans",
+        title="Selection gap within spans",
+        better="lower",
+    ),
+    Measure(
         "completed_selection_gap",
         "selection gap of the updates that arrived and were used",
         lambda o: _gap(o.ledger.completed, o),

@@ -35,7 +35,7 @@ class TorchTask(Scored):
     def train(self, job: Job) -> ClientReport:
         """Train as the job's rule says; the update is relative to `job.params`."""
         torch.set_num_threads(self.threads)
-        data = self._own(self.samples.train[job.client])
+        data = self._own(self.samples.train[job.row])
         told = self._before(job, data)
         ends, failure = self._descend_all(job, data)
         if failure is None and "loss_after" in job.report_fields:
@@ -51,7 +51,7 @@ class TorchTask(Scored):
         """What the report says about the model received, as far as anybody wants to know."""
         told: dict[str, Any] = {}
         if "accuracy_before" in job.report_fields:
-            told["accuracy_before"] = float(self._hits(job.params, self.samples.test[job.client]).mean())
+            told["accuracy_before"] = float(self._hits(job.params, self.samples.test[job.row]).mean())
         with self.flat.lend(job.params) as replica:
             if job.report_fields & {"loss_before", "loss_rms"}:
                 losses = self._losses(replica, data)
@@ -121,7 +121,7 @@ class TorchTask(Scored):
         counts = np.bincount(labels, minlength=self.samples.classes)
         sums = np.zeros((self.samples.classes, features.shape[1]))
         np.add.at(sums, labels, features)
-        return Prototypes(sums / np.maximum(counts, 1)[:, None], counts)
+        return Prototypes(sums / np.maximum(counts, 1)[:, None], counts, _place(replica.module, head))
 
 
 def _of_one(logits: Sequence[Tensor], y: Tensor) -> Tensor:
@@ -134,6 +134,18 @@ def _head(module: nn.Module) -> nn.Linear:
     if not layers:
         raise ConfigError("prototypes need a model whose last layer is linear; use another memory")
     return layers[-1]
+
+
+def _place(module: nn.Module, head: nn.Linear) -> int:
+    """Where a layer begins in the model's vector."""
+    if head.bias is None:
+        raise ConfigError("prototypes need a last layer with biases; use another memory")
+    at = 0
+    for parameter in module.parameters():
+        if parameter is head.weight:
+            break
+        at += parameter.numel()
+    return at
 
 
 def _word(value: float) -> str:
