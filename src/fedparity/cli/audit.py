@@ -32,7 +32,7 @@ def audit_command(
     clients: Annotated[
         Path | None, typer.Option(help="A table of all registered clients, perhaps with groups.")
     ] = None,
-    online: Annotated[Path | None, typer.Option(help="A table of who was there: round, client.")] = None,
+    online: Annotated[Path | None, typer.Option(help="Who was there: a table (round, client) or a trace file.")] = None,
     cohort: Annotated[
         int | None, typer.Option(help="Slots per round (m).", show_default="the most that a round asked")
     ] = None,
