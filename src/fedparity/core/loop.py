@@ -86,7 +86,9 @@ def run_side_by_side(
             losses = partial(_losses, engine, stream(coordinator.seed, "probe", t))
             plan, state = coordinator.plan(now[name], available, rounds - 1 - t, losses)
             reports = list(engine.train(plan))
-            record, state = coordinator.absorb(state, plan, reports, engine.evaluate, engine.validate)
+            only = coordinator.utility.evaluates
+            evaluate = engine.evaluate if only == "both" else partial(engine.evaluate, measure=only)
+            record, state = coordinator.absorb(state, plan, reports, evaluate, engine.validate)
             now[name] = state
             for observer in observers:
                 observer.on_round(name, record, state.ledger, state.params)

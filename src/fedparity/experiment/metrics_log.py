@@ -38,25 +38,35 @@ class MetricsLog:
     """An observer that measures every round; `seconds` is telemetry, everything else is determined by the spec."""
 
     def __init__(
-        self, cohort: int, engine: Engine | None = None, score: Callable[[Vector], float | None] | None = None
+        self,
+        cohort: int,
+        engine: Engine | None = None,
+        score: Callable[[Vector], float | None] | None = None,
+        scored: Callable[[int], bool] = lambda _round: True,
     ) -> None:
         """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty.
 
         `score` gives the model's accuracy on shared test data; without one, `accuracy` is the mean over clients.
+        In rounds that are not `scored` accuracies stay empty.
         """
         self.rows: list[tuple[object, ...]] = []
+        self.worst: list[float] = []
+        """Accuracy of the worst-off tenth of clients, beside each row: the columns of the log are the paper's."""
         self._cohort = cohort
         self._engine = engine
         self._score = score
+        self._scored = scored
         self._clock = time.perf_counter()
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
-        outcome = Outcome.of(ledger, self._cohort, **self._scores(params, ledger.num_clients))
+        scores = self._scores(params, ledger.num_clients) if self._scored(record.round) else {}
+        outcome = Outcome.of(ledger, self._cohort, **scores)
         measured = (MEASURES[name] for name in LOGGED)
         values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
         self.rows.append((record.round, method, *values, now - self._clock))
+        self.worst.append(MEASURES["worst_accuracy"].of(outcome))
         self._clock = now
 
     def _scores(self, params: Vector, clients: int) -> dict[str, Any]:

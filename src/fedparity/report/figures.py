@@ -59,8 +59,10 @@ def over_rounds(run: Run, column: str) -> list[charts.Series]:
         if length:
             values = np.stack([c[:length] for c in columns])
             values = np.where(np.isfinite(values), values, np.nan)
-            at = np.unique(np.linspace(0, length - 1, min(POINTS, length)).round().astype(np.int64))
-            mean, sd = values.mean(axis=0)[at], values.std(axis=0)[at]
+            mean, sd = values.mean(axis=0), values.std(axis=0)
+            known = np.flatnonzero(np.isfinite(mean))  # not every round is scored
+            at = known[np.unique(np.linspace(0, len(known) - 1, min(POINTS, len(known))).round().astype(np.int64))]
+            mean, sd = mean[at], sd[at]
             found.append(
                 charts.Series(name, index, (at + 1).astype(np.float64), mean, sd if len(columns) > 1 else None)
             )
