@@ -44,10 +44,11 @@ class MetricsLog:
         score: Callable[[Vector], float | None] | None = None,
         scored: Callable[[int], bool] = lambda _round: True,
     ) -> None:
-        """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty.
+        """With an `engine`, the model is evaluated on all clients every so many rounds; without, accuracies stay empty.
 
-        `score` gives the model's accuracy on shared test data; without one, `accuracy` is the mean over clients.
-        In rounds that are not `scored` accuracies stay empty.
+        Means are over the clients whose accuracy is known: real ones may not answer. `score` gives the model's accuracy
+        on shared test data; without one, `accuracy` is the mean over clients. In rounds that are not `scored` they
+        stay empty.
         """
         self.rows: list[tuple[object, ...]] = []
         self.worst: list[float] = []
@@ -74,6 +75,7 @@ class MetricsLog:
         found: dict[str, Any] = {}
         if self._engine is not None:
             accuracy = self._engine.evaluate(params, np.arange(clients), "accuracy").accuracy
+            accuracy = accuracy[np.isfinite(accuracy)] if np.isfinite(accuracy).any() else accuracy
             found = {"accuracy": accuracy, "test_accuracy": float(accuracy.mean())}
         shared = None if self._score is None else self._score(params)
         if shared is not None:
