@@ -11,7 +11,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 CORE = (
     "errors", "checks", "rng", "types", "ledger", "trace", "described", "registry", "protocols", "files", "journal",
-    "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "safe_pickle", "state",
+    "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "safe_pickle", "state", "credit",
 )  # fmt: skip
 """Modules of `core` on which everything stands."""
 ROUND = ("core.gate", "core.fit", "core.coordinator", "core.loop")
@@ -29,6 +29,7 @@ LAYERS = (
     ROUND[3:],
     ("engines", "store"),
     ("experiment",),
+    ("audit",),
     ("report",),
     ("paper",),
     ("__init__", "cli"),

@@ -90,6 +90,7 @@ def test_the_starter_s_own_combination_works_when_the_comments_are_taken_off():
         local="prox:mu=0.01",
         server="sgd",
         rate=0.1,
+        schedule="constant",
     )
 
 
@@ -236,7 +237,7 @@ def test_resolving_twice_is_resolving_once_and_leaves_nothing_open(spec):
     of_files = {"rule", "round_seconds", "start", "work_seconds", "watch"}  # a model of availability has none of them
     assert set(written["population"]) == set(Population.model_fields) - of_files - {"speed"}
     for entry, asked in zip(written["methods"], spec.methods, strict=True):
-        assert set(entry) >= set(MethodSpec.model_fields) - {"rate"}
+        assert set(entry) >= set(MethodSpec.model_fields) - {"rate", "schedule"}
         assert entry.items() >= asked.model_dump(exclude_none=True).items()
     assert full.population.trace_seed == (
         spec.seed if spec.population.trace_seed is None else spec.population.trace_seed
@@ -498,6 +499,7 @@ def test_a_spec_cannot_be_changed():
 
 SAID = {
     "execution.workers": "one per processor",
+    "normaliser": "none: availability",
     "population.rule": "`charging & wifi`",
     "population.round_seconds": "the file's, else 1800",
     "population.start": "the file's, else 0",
@@ -517,6 +519,7 @@ SAID = {
     "execution.channels_last": "by the model's family",
     "methods.estimator": "forecast for parity, else mean",
     "methods.rate": "the task's",
+    "methods.schedule": "the method's, or `training.schedule`",
 }
 
 

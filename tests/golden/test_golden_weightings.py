@@ -1,5 +1,7 @@
 """Worked numbers of the published rules, computed by hand or by independent readers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -181,6 +183,17 @@ def test_robust_rules_shrug_off_one_huge_update():
         _, moved, _ = step(name, rows, 10)
         assert np.linalg.norm(moved - good.mean(0)) < 0.6
     assert np.linalg.norm(step("mean", rows, 10)[1] - good.mean(0)) > 1000
+
+
+def test_rfa_weighs_distances_by_samples():
+    """Weiszfeld by hand, from the weighted mean: 4 steps, a_k = n_k."""
+    rows = replace(rows_of([0.0, 1.0, 10.0]), sizes=np.array([1.0, 2.0, 5.0]))
+    weights = rows.sizes / 8
+    for _ in range(4):
+        raw = rows.sizes / np.maximum(np.abs(rows.deltas[:, 0] - weights @ rows.deltas[:, 0]), 1e-5)
+        weights = raw / raw.sum()
+    assert step("rfa", rows, 3)[0] == pytest.approx(weights, rel=1e-6)
+    assert step("geometric_median", rows, 3)[0] != pytest.approx(weights, rel=0.1)
 
 
 def test_geometric_median_of_a_line_is_its_middle():

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
+from fedparity.core.credit import credit
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
@@ -39,16 +40,14 @@ from fedparity.core.protocols import (
 from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
-from fedparity.core.rows import combine
+from fedparity.core.rows import combine, fresh_rows
 from fedparity.core.selection import ids_of, select, weigh
 from fedparity.core.spill import SpillFile
 from fedparity.core.state import State
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     NO_FLOATS,
-    NO_IDS,
     ClientReport,
-    Cohort,
     Evals,
     FloatArray,
     Ids,
@@ -200,6 +199,7 @@ class Coordinator:
             memory=self.memory.init(num_clients),
             kept={},
             server=self.server.init(len(model)),
+            first=model if self.local.begins_with_first else None,
         )
 
     def plan(
@@ -230,11 +230,14 @@ class Coordinator:
             state.ledger.read_only(),
             losses=None if losses is None else lambda ids, samples: losses(state.params, ids, samples),
             expected=lambda rounds: estimator.remaining(state.estimator, available, rounds),
+            futures=lambda *how: estimator.futures(
+                state.estimator, np.bincount(available, minlength=state.ledger.num_clients) > 0, *how
+            ),
             labels=self.labels,
         )
         rng = stream(self.seed, "select", state.round)
         cohort, state.scheduler = select(self.scheduler, state.scheduler, view, rng)
-        asked = cohort.clients.tolist()
+        asked, rate = cohort.clients.tolist(), self.local_rate.scale(state.round)
         plan = RoundPlan(
             round=state.round,
             seed=self.seed,
@@ -242,9 +245,9 @@ class Coordinator:
             cohort=cohort,
             params=state.params,
             run=self.gate.run,
-            local=self.local,
-            kept={client: state.kept[client] for client in asked if client in state.kept},
-            rate=self.local_rate.scale(state.round),
+            local=self.local.at_rate(rate),
+            kept={k: kept for k in asked if (kept := state.kept.get(k, state.first)) is not None},
+            rate=rate,
             report_fields=self.report_fields,
         )
         return plan, state
@@ -272,10 +275,8 @@ class Coordinator:
             used = []
         rows, weights = self._step(state, plan, used)
         completed = np.array([r.client for r in used], dtype=np.int64)
-        utility, loss = self._credit(state, completed, used, evaluate)
-        stand_in = self._stand_in(state, plan, evaluate)
-        if weights[rows.ages > 0].any() and not stand_in.eta_sum:  # without an eta Lemma 3 says nothing of old updates
-            stand_in = replace(stand_in, bias_bound=np.nan)
+        utility, loss, others = credit(self.utility, state, used, plan.params, evaluate)
+        stand_in = self._stand_in(state, plan, evaluate, old_updates=bool(weights[rows.ages > 0].any()))
         if used:
             state.surrogate = self.surrogate.remember(state.surrogate, used, utility)
             state.memory = self.memory.remember(state.memory, used)
@@ -297,6 +298,7 @@ class Coordinator:
             surrogate=stand_in,
             model_sha256=hashlib.sha256(state.params.tobytes()).hexdigest(),
             duration=_durations(used),
+            others=others,
         )
         state.ledger.record(record)
         if isinstance(self.scheduler, Learner):
@@ -307,7 +309,7 @@ class Coordinator:
 
     def _step(self, state: State, plan: RoundPlan, used: list[ClientReport]) -> tuple[Rows, FloatArray]:
         rows, state.memory = self.memory.complete(
-            state.memory, plan.round, _rows(plan, used), plan.params, state.ledger
+            state.memory, plan.round, fresh_rows(plan, used, self.labels), plan.params, state.ledger
         )
         weights, state.weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
         if len(rows.clients):
@@ -321,23 +323,16 @@ class Coordinator:
             self.spill.settle(state.kept, self.spill.ram)
         return rows, weights
 
-    def _credit(
-        self, state: State, completed: Ids, used: list[ClientReport], evaluate: Evaluate | None
-    ) -> tuple[FloatArray, FloatArray]:
-        if not used:
-            return NO_FLOATS, NO_FLOATS
-        evals: Evals | None = None
-        if self.utility.needs_evaluation and evaluate is not None:
-            evals = evaluate(state.params, completed)
-        utility, loss, state.utility = self.utility.credit(state.utility, used, state.ledger, evals)
-        return utility, np.where(np.isfinite(loss), loss, np.nan)  # a diverged model has no known loss
-
-    def _stand_in(self, state: State, plan: RoundPlan, evaluate: Evaluate | None) -> SurrogateCredit:
+    def _stand_in(
+        self, state: State, plan: RoundPlan, evaluate: Evaluate | None, *, old_updates: bool
+    ) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)
         stand_in, state.surrogate = self.surrogate.stand_in(
             state.surrogate, plan.round, plan.available, state.ledger, score
         )
         eta_sum, bound = self.memory.bias(state.memory)
+        if old_updates and not eta_sum:  # without an eta Lemma 3 says nothing of old updates
+            bound = np.nan
         return replace(stand_in, eta_sum=stand_in.eta_sum + eta_sum, bias_bound=stand_in.bias_bound + bound)
 
     def _score(self, state: State, clients: Ids, evaluate: Evaluate) -> Evals:
@@ -379,18 +374,3 @@ def _content(report: ClientReport) -> tuple[object, ...]:
 def _durations(used: list[ClientReport]) -> FloatArray:
     told = np.array([r.duration for r in used], dtype=np.float64)
     return told if np.isfinite(told).any() else NO_FLOATS
-
-
-def _rows(plan: RoundPlan, used: list[ClientReport]) -> Rows:
-    if not used:
-        return Rows(NO_IDS, (), NO_IDS, NO_FLOATS, NO_FLOATS, NO_FLOATS)
-    clients = np.array([r.client for r in used], dtype=np.int64)
-    cohort: Cohort = plan.cohort
-    return Rows(
-        clients=clients,
-        deltas=[np.asarray(r.delta) for r in used],
-        ages=np.zeros(len(used), dtype=np.int64),
-        sizes=np.array([r.num_samples for r in used], dtype=np.float64),
-        losses=np.array([r.loss_before for r in used], dtype=np.float64),
-        probs=cohort.probs[np.searchsorted(cohort.clients, clients)],
-    )

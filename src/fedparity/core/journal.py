@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import FloatArray, RoundRecord, SurrogateCredit, Vector
+from fedparity.core.types import Credit, FloatArray, RoundRecord, SurrogateCredit, Vector
 
 FORMAT = 1
 GENESIS = hashlib.sha256(b"fedparity-journal 1").hexdigest()
@@ -64,8 +64,10 @@ def to_json(record: RoundRecord) -> str:
         },
         "model_sha256": record.model_sha256,
     }
-    if len(record.duration):  # a key that older lines lack, so that what is not timed keeps its bytes
+    if len(record.duration):  # keys that older lines lack: rounds without them keep their bytes
         fields["duration"] = _numbers(record.duration)
+    if len(record.others.clients):
+        fields["others"] = {"client": record.others.clients.tolist(), "utility": record.others.utility.tolist()}
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -74,6 +76,7 @@ def from_json(line: str) -> RoundRecord:
     f = json.loads(line)
     ids = {key: np.array(f[key], dtype=np.int64) for key in ("available", "selected", "completed")}
     bound = f["surrogate"]["bias_bound"]
+    others = f.get("others", {"client": [], "utility": []})
     return RoundRecord(
         round=int(f["round"]),
         **ids,
@@ -95,6 +98,7 @@ def from_json(line: str) -> RoundRecord:
         ),
         model_sha256=str(f["model_sha256"]),
         duration=_known(f.get("duration", [])),
+        others=Credit(np.array(others["client"], dtype=np.int64), np.array(others["utility"], dtype=np.float64)),
     )
 
 

@@ -19,7 +19,8 @@ from fedparity.core.marks import PER_CLIENT
 from fedparity.core.types import NO_FLOATS, BoolArray, FloatArray, RoundRecord
 
 A = TypeVar("A", bound=np.generic)
-Normaliser: TypeAlias = Literal["availability", "participation"]
+Normaliser: TypeAlias = Literal["availability", "participation", "imputed"]
+"""What cumulative utility is compared by: u/pi, u/S, or u with what surrogates credited, undivided."""
 
 NEVER = -1
 """In a `last_*` column: it has not happened."""
@@ -110,6 +111,7 @@ class Ledger:
         self.completed[record.completed] += 1
         self.last_completed[record.completed] = record.round
         self.utility[record.completed] += record.utility
+        self.utility[record.others.clients] += record.others.utility
         self.loss[record.completed] = record.loss
         if len(record.duration):
             self.seconds[record.completed] += np.nan_to_num(record.duration)
@@ -123,11 +125,17 @@ class Ledger:
         return self.online > 0
 
     def normalised_utility(self, by: Normaliser = "availability", *, with_surrogates: bool = False) -> FloatArray:
-        """u_k / pi_k of the clients where it is defined: online (or, by participation, selected) at least once."""
+        """Utility of the clients where it is defined: online (or, by participation, selected) at least once.
+
+        availability: u T / online;  participation: u T / selected;  imputed: u + what surrogates credited, for with
+        them everybody had T opportunities, real or imputed.
+        """
         checks.one_of("by", by, get_args(Normaliser))
-        count = self.online if by == "availability" else self.selected
+        count = self.selected if by == "participation" else self.online
         defined = count > 0
-        utility = self.utility + self.surrogate_utility if with_surrogates else self.utility
+        utility = self.utility + self.surrogate_utility if with_surrogates or by == "imputed" else self.utility
+        if by == "imputed":
+            return np.asarray(utility[defined], dtype=np.float64)
         return np.asarray(utility[defined] * self.rounds / count[defined], dtype=np.float64)
 
     def fairness_variance(self, by: Normaliser = "availability", *, with_surrogates: bool = False) -> float:

@@ -37,6 +37,8 @@ class State:
     kept: dict[int, Vector] = field(metadata=PER_CLIENT)
     """What each client keeps from round to round, as the local rule says."""
     server: Any = None
+    first: Vector | None = None
+    """The run's first model, for local rules that begin with it."""
 
     def copy(self) -> State:
         """An independent snapshot."""

@@ -71,6 +71,8 @@ class RoundView:
     """Loss of the model as it is now on clients' own data, or on so many random samples of it (0: all)."""
     expected: Callable[[int], FloatArray] | None = None
     """In how many of the next so many rounds each available client is expected online."""
+    futures: Callable[[int, int, np.random.Generator], BoolArray] | None = None
+    """Who might be online in the next so many rounds, so many samples of it: rounds x samples x all clients."""
     labels: NDArray[np.int64] | None = None
     """Clients x labels: how many samples of each label every client has said it holds, if that is known."""
     whole: RoundView | None = None
@@ -166,6 +168,8 @@ class Prototypes:
     features: NDArray[np.float64]
     """Labels x features; zeros for a label the client does not hold."""
     counts: Ids
+    head: int | None = None
+    """Where the last layer begins in the model's vector, weights row by row and then biases; None: it ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,12 @@ class Rows:
     """Loss of the model that each client received."""
     probs: FloatArray
     """Inclusion probability given availability."""
+    rate: float = 1.0
+    """What clients' learning rates are multiplied by in this round."""
+    rates: FloatArray | None = None
+    """What they were multiplied by when each update was made; None: as in this round."""
+    shares: FloatArray | None = None
+    """Share of all samples that each client of the population holds; None: clients have not said what they hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,15 +242,25 @@ class SurrogateCredit:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """How long the participants of a round took: part of its record where anybody says so."""
+class Credit:
+    """Utility by client, those with none left out."""
 
-    duration: FloatArray = field(default_factory=lambda: NO_FLOATS, kw_only=True)
-    """Seconds, aligned with `completed`; NaN: that client did not say; empty: nobody did."""
+    clients: Ids = field(default_factory=lambda: NO_IDS)
+    utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRecord(Timing):
+class Extras:
+    """What the record of a round holds only where a run has it: journal lines without it keep their bytes."""
+
+    duration: FloatArray = field(default_factory=lambda: NO_FLOATS, kw_only=True)
+    """Seconds that each of `completed` took; NaN: that client did not say; empty: nobody did."""
+    others: Credit = field(default_factory=Credit, kw_only=True)
+    """Utility of clients that did not take part, by rules that credit all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord(Extras):
     """One round as it is journalled: enough to rebuild the ledger, and to say whose data moved the model."""
 
     round: int

@@ -28,6 +28,8 @@ class Method:
     server: str = "sgd"
     estimator: str | None = None
     """None: what the scheduler asks for; `oracle`: the true availability, in hindsight."""
+    schedule: str | None = None
+    """What the local rate is multiplied by, round by round; None: the run's own schedule."""
     reference: str | None = None
 
 
@@ -59,6 +61,13 @@ _OURS = {
         "decayed",
         reference=CUP,
     ),
+    "parity_prototype": Method(
+        "Parity, with steps of the last layer on the class means of the absent.",
+        "parity",
+        "decayed_mean:by=size",
+        "prototype",
+        reference=CUP,
+    ),
     "parity_compensated": Method(
         "Parity, where updates of clients that are behind in utility count more.", "parity", "utility_compensated"
     ),
@@ -69,9 +78,7 @@ _PAPER = {
     "inverse_oracle": Method(
         "The same with each client's true availability, in hindsight.", "inverse", estimator="oracle", reference=CUP
     ),
-    "oracle": Method(
-        "The least unequal counts that any schedule could have given, in hindsight.", "fixed", reference=CUP
-    ),
+    "oracle": Method("The least unequal counts that any schedule could have given, in hindsight.", "fixed"),
     "cup_paper": Method(
         "The paper as printed: top-K of 1/availability x rounds offline, utility surrogates.",
         "reactive:missed=offline,draw=top,lam=.7",
@@ -155,11 +162,12 @@ _PAPER = {
         "FedAvg, and a personal model beside it for every client.",
         "uniform",
         "by_size",
-        local="ditto:lam=1",
+        local="ditto:lam=1,start=first",
         reference="Li et al., Ditto: Fair and Robust Federated Learning, ICML 2021",
     ),
 }
 _FIELD = {
+    "round_robin": Method("The next available clients in order of their number, going round.", "round_robin"),
     "least_served": Method(
         "The fewest selections first, the rarer first among equals.",
         "least_served",
@@ -216,9 +224,10 @@ _FIELD = {
     "fedawe": Method(
         "Clients go on from the model they last received; their step counts the rounds they missed.",
         "uniform",
-        "fedawe",
+        "fedawe:clip=.5",
         "echo",
         local="received",
+        schedule="sqrt:every=10",
         reference="Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability, 2024",
     ),
     "cafed": Method(

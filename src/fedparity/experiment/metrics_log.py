@@ -50,6 +50,8 @@ class MetricsLog:
         In rounds that are not `scored` accuracies stay empty.
         """
         self.rows: list[tuple[object, ...]] = []
+        self.worst: list[float] = []
+        """Accuracy of the worst-off tenth of clients, beside each row: the columns of the log are the paper's."""
         self._cohort = cohort
         self._engine = engine
         self._score = score
@@ -64,6 +66,7 @@ class MetricsLog:
         values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
         self.rows.append((record.round, method, *values, now - self._clock))
+        self.worst.append(MEASURES["worst_accuracy"].of(outcome))
         self._clock = now
 
     def _scores(self, params: Vector, clients: int) -> dict[str, Any]:

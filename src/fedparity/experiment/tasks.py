@@ -21,7 +21,7 @@ from fedparity.data.dataset import Progress, silent
 from fedparity.data.features import FeatureCache
 from fedparity.experiment.own import on_path, samples_of, shared
 from fedparity.experiment.spec import Spec
-from fedparity.experiment.spec_parts import OWN, DataSpec, ExecutionSpec, ModelSpec, TrainingSpec
+from fedparity.experiment.spec_parts import OWN, DataSpec, ExecutionSpec, ModelSpec, TrainingSpec, component_text
 from fedparity.tasks import Logistic, Quadratic
 from fedparity.tasks.samples import Samples
 from fedparity.tasks.training import Training
@@ -45,6 +45,7 @@ TASK = (
     "kept_accuracy",
     "label_counts",
     "local_steps",
+    "recall",
 )
 """What a run asks of a task."""
 Features: TypeAlias = Callable[[NDArray[Any], Ids], NDArray[np.float32]]
@@ -99,6 +100,16 @@ def clock_of(spec: Spec, task: Task) -> Clock | None:
     return Clock.of(people.devices, task.local_steps(), people.clients, seed)
 
 
+def check_utility(spec: Spec, task: Task) -> None:
+    """Refuse a utility rule that needs what the task cannot tell."""
+    if "accuracy" not in spec.worth.requires:
+        return
+    model = task.init(stream(spec.seed, "init"))
+    if not np.isfinite(task.evaluate(model, np.arange(1), "accuracy").accuracy).all():
+        rule, what = component_text(spec.utility), "the task" if spec.data.set == OWN else f"data.set={spec.data.set!r}"
+        raise ConfigError(f"utility {rule!r} needs accuracies, which {what} has not; use global_loss_drop")
+
+
 def owned(spec: Spec, given: Given) -> Spec:
     """The spec of a run of one's own task: what the spec says of data, model and training gives way to it."""
     task = given_task(given, spec.seed, spec.population.clients)
@@ -108,6 +119,7 @@ def owned(spec: Spec, given: Given) -> Spec:
         if lacks is not None:
             raise ConfigError(f"method {method.name!r} needs {lacks}, which the task does not have; leave it out")
     clock_of(spec, task)
+    check_utility(spec.model_copy(update={"data": DataSpec(set=OWN)}), task)
     training = spec.training
     if isinstance(task, Trained):
         training = TrainingSpec(**asdict(task.training), schedule=training.schedule)

@@ -22,6 +22,16 @@ def _if_known(of: Callable[[FloatArray], float], which: str = "accuracy") -> Of:
     return measured
 
 
+def _of_labels(of: Callable[[FloatArray], Any]) -> Of:
+    """A measure of labels' recall; those that no test sample has are left out."""
+
+    def measured(outcome: Outcome) -> float:
+        known = outcome.recall[np.isfinite(outcome.recall)]
+        return float(of(known)) if len(known) else NAN
+
+    return measured
+
+
 _MODEL: dict[str, Any] = {"scope": "model", "better": "higher", "form": "percent", "digits": 1}
 MODEL = (
     Measure(
@@ -54,6 +64,38 @@ MODEL = (
         _if_known(spread.worst),
         "worst 10%",
         title="Accuracy, worst tenth",
+        **_MODEL,
+    ),
+    Measure(
+        "late_accuracy",
+        "mean over clients of the accuracy on their own test data, averaged over the last tenth of the rounds",
+        lambda o: o.late[0],
+        "mean",
+        title="Accuracy, mean client, last tenth of rounds",
+        **_MODEL,
+    ),
+    Measure(
+        "late_worst_accuracy",
+        "mean accuracy of the worst-off tenth of clients, averaged over the last tenth of the rounds",
+        lambda o: o.late[1],
+        "worst 10%",
+        title="Accuracy, worst tenth, last tenth of rounds",
+        **_MODEL,
+    ),
+    Measure(
+        "worst_recall",
+        "recall of the label that the global model recognises least: the lowest share of a label's test samples",
+        _of_labels(np.min),
+        "worst label",
+        title="Recall, worst label",
+        **_MODEL,
+    ),
+    Measure(
+        "mean_recall",
+        "mean over labels of the share of their test samples that the global model recognises",
+        _of_labels(np.mean),
+        "recall",
+        title="Recall, mean over labels",
         **_MODEL,
     ),
     Measure(
@@ -92,6 +134,16 @@ MODEL = (
         "influence",
         title="Gini, influence",
         better="lower",
+        scope="model",
+    ),
+    Measure(
+        "round_seconds",
+        "simulated seconds that a round waits for its slowest participant, mean over rounds with any",
+        lambda o: o.round_seconds,
+        "wait, s",
+        title="Seconds per round",
+        better="lower",
+        form="brief",
         scope="model",
     ),
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fedparity.metrics import inequality as spread
 from fedparity.metrics import participation as shares
-from fedparity.metrics.measure import Measure, Of, Outcome
+from fedparity.metrics.measure import NAN, Measure, Of, Outcome
 
 
 def _shared(name: str, says: str, of: Of, head: str, **how: Any) -> Measure:
@@ -23,6 +24,12 @@ def _gap(counts: Any, o: Outcome) -> float:
     return shares.selection_gap(counts, o.cohort, o.rounds)
 
 
+def _online(name: str, what: str, of: Callable[[Any, Outcome], float], heading: str) -> Measure:
+    """A measure of the fairest schedule known that does not know the future."""
+    says = f"{what} of the fairest scheduler known that does not know the future, on the same availability"
+    return Measure(name, says, lambda o: NAN if o.online is None else of(o.online, o), "online", title=heading)
+
+
 SHARES = (
     _shared(
         "selection_gap",
@@ -37,6 +44,8 @@ SHARES = (
         lambda o: spread.gini(o.counts),
         "Gini",
     ),
+    _online("selection_gap_online", "selection gap", _gap, "Selection gap, online limit"),
+    _online("gini_online", "Gini coefficient", lambda counts, _: spread.gini(counts), "Gini, online limit"),
     _shared(
         "cv_counts",
         "coefficient of variation of selections: std(S) / mean(S), population std; 0 is equal",
@@ -104,6 +113,14 @@ SHARES = (
         form="percent",
         digits=0,
         limit=lambda o: o.fill_limit,
+    ),
+    Measure(
+        "span_gap",
+        "selection gap within spans of ceil(N/m) rounds, in which everybody could be asked once; mean over whole spans",
+        lambda o: o.span_gap,
+        "gap, spans",
+        title="Selection gap within spans",
+        better="lower",
     ),
     Measure(
         "completed_selection_gap",

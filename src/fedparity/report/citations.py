@@ -71,6 +71,7 @@ CITES: dict[str, dict[str, tuple[str, ...]]] = {
         "ipw": ("horvitz",),
         "fedau": ("fedau",),
         "geometric_median": ("geomedian",),
+        "rfa": ("geomedian",),
         "krum": ("krum",),
     },
     "surrogates": {

@@ -16,6 +16,7 @@ from fedparity.schedulers.parity import Parity
 from fedparity.schedulers.power_of_choice import PowerOfChoice
 from fedparity.schedulers.reactive import Reactive
 from fedparity.schedulers.refl import Refl
+from fedparity.schedulers.rollout import Rollout
 from fedparity.schedulers.turns import LeastServed, OldestFirst, RoundRobin
 from fedparity.schedulers.uniform import Population, Uniform
 from fedparity.schedulers.with_floor import WithFloor
@@ -27,6 +28,7 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
     {
         "parity": Parity,
         "parity_deployment": partial(WithQuota, inner="parity:ratio=1.1", spare="fill"),
+        "rollout": Rollout,
         "uniform": Uniform,
         "population": Population,
         "inverse": Inverse,
@@ -69,6 +71,7 @@ __all__ = [
     "PowerOfChoice",
     "Reactive",
     "Refl",
+    "Rollout",
     "RoundRobin",
     "Uniform",
     "WithFloor",

@@ -21,7 +21,7 @@ from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Measure, Task
 from fedparity.core.types import Evals, FloatArray, Ids, Vector
 from fedparity.tasks.flat import Flat, Replica
-from fedparity.tasks.samples import Samples, tiles
+from fedparity.tasks.samples import Samples, recall_of, tiles
 from fedparity.tasks.training import Training
 
 try:
@@ -214,6 +214,12 @@ class Scored(Task):
         """Accuracy on all held-out samples: the global test accuracy."""
         torch.set_num_threads(self.threads)
         return float(self._hits(params, self.samples.held_out).mean())
+
+    def recall(self, params: Vector) -> FloatArray:
+        """On all held-out samples; NaN for a label that none of them has."""
+        torch.set_num_threads(self.threads)
+        rows = self.samples.held_out
+        return recall_of(self.samples.y_test[rows], self._hits(params, rows), self.samples.classes)
 
     def kept_accuracy(self, client: int, model: Vector) -> float:
         """Accuracy of a client's own model on its own test samples."""
