@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from fedparity.core.ledger import Ledger
+from fedparity.core.ledger import Normaliser
 from fedparity.core.protocols import Task
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
@@ -45,7 +45,7 @@ KEPT = (
     "never_available",
     "cv_per_opportunity",
 )
-NORMALISERS = ("availability", "participation", "imputed")
+NORMALISERS: tuple[Normaliser, ...] = get_args(Normaliser)
 LOGGED = ("accuracy", "fairness_variance", "surrogate_contribution")
 """What is stored of each round where a block keeps its curves."""
 
@@ -243,25 +243,19 @@ def _trained(done: Run, one: MethodRun) -> dict[str, float]:
 
 def _readings(one: MethodRun, first: FloatArray) -> dict[str, float | None]:
     """Spread of utility in each of its readings, `MEASURE@UTILITY/NORMALISER`."""
-    ledger = one.ledger
-    change = replace(ledger, utility=one.accuracy - first, surrogate_utility=np.zeros_like(first))
+    nothing = np.zeros_like(first)
+    change = replace(one.ledger, utility=one.accuracy - first, surrogate_utility=nothing)
     found: dict[str, float | None] = {}
-    for utility, read in (("credited", ledger), ("accuracy_change", change)):
+    for utility, ledger in (("credited", one.ledger), ("accuracy_change", change)):
         for normaliser in NORMALISERS:
-            for suffix, aided in (("", False), ("_with_surrogates", True)):
-                values = _normalised(read, normaliser, aided=aided)
+            for suffix, credit in (("", nothing), ("_with_surrogates", ledger.surrogate_utility)):
+                read = replace(ledger, surrogate_utility=credit)
+                values = read.normalised_utility(normaliser, with_surrogates=True)
                 where = f"{suffix}@{utility}/{normaliser}"
                 found[f"utility_cv{where}"] = brief(cv(values))
                 found[f"jain_utility{where}"] = brief(jain(values))
                 found[f"fairness_variance{where}"] = brief(float(values.var()) if len(values) else float("nan"))
     return found
-
-
-def _normalised(ledger: Ledger, normaliser: str, *, aided: bool) -> FloatArray:
-    if normaliser == "imputed":  # with surrogates everybody has T opportunities: nothing to divide by
-        seen = ledger.seen()
-        return np.asarray((ledger.utility + (ledger.surrogate_utility if aided else 0.0))[seen])
-    return ledger.normalised_utility(normaliser, with_surrogates=aided)  # type: ignore[arg-type]
 
 
 def _never_cleared(one: MethodRun) -> FloatArray:

@@ -44,7 +44,7 @@ def _section(found: Entry) -> Iterator[str]:
         " in every reading: `docs/paper/table2_utility.csv`, pictures beside them. The command, with `--trace` for the"
         " replay:\n"
     )
-    yield f"```sh\n{command} --trace flash_000_099_events.json.gz --out docs/paper  # not run here\n```\n"
+    yield f"```sh\n{command} --trace flash_000_099_events.json.gz --page docs/paper.md  # not run here\n```\n"
     yield from _missing(found["missing"])
     yield _table(("the paper", "here", "verdict", "shown by"), list(_verdicts(found)))
     yield from _blocks(found["blocks"])
