@@ -79,17 +79,17 @@ def _write_table_2(out: Path, found: Sequence[Result]) -> None:
             numbers = one.table.row(row)
             rows.append((*head, *(_short(numbers.get(key)) for key in keys)))
             for (rule, normaliser), table in one.readings.items():
-                named = one.credited if rule == "credited" else rule
+                credited = one.credited if rule == "credited" else rule
                 spread = table.row(row)
                 cells = [_short(spread[key]) for name in UTILITY for key in (name, f"{name}_sd")]
-                utility.append((one.block.name, row, named, normaliser, *cells))
+                utility.append((one.block.name, row, credited, normaliser, *cells))
             for at, seed in [(at, seed) for at, seed in enumerate(one.table.seeds) if seed in one.done[row]]:
                 values = (one.table.values[key][row][at] for key in PER_SEED)
                 seeds.append((one.block.name, row, seed, *(_short(float(value)) for value in values)))
     write_text(out / "table2.csv", csv_text(("block", "method", "seeds", "rate", *keys), rows))
     spreads = [key for name in UTILITY for key in (name, f"{name}_sd")]
-    head = ("block", "method", "utility", "normaliser", *spreads)
-    write_text(out / "table2_utility.csv", csv_text(head, utility))
+    named = ("block", "method", "utility", "normaliser", *spreads)
+    write_text(out / "table2_utility.csv", csv_text(named, utility))
     write_text(out / "table2_seeds.csv", csv_text(("block", "method", "seed", *PER_SEED), seeds))
 
 
