@@ -239,7 +239,7 @@ class Coordinator:
         estimator = self.estimator_in_use
         available = ids_of(available, f"round {state.round}: available", state.ledger.num_clients)
         busy = ids_of(busy, f"round {state.round}: busy", state.ledger.num_clients)
-        state.estimator = estimator.observe(state.estimator, np.union1d(available, busy) if len(busy) else available)
+        state.estimator = estimator.observe(state.estimator, _both(available, busy))
         remaining = None
         if rounds_left is not None:
             checks.at_least("rounds_left", rounds_left, 0)
@@ -368,7 +368,7 @@ class Coordinator:
     def _stand_in(self, state: State, plan: RoundPlan, evaluate: Evaluate | None) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)
         stand_in, state.surrogate = self.surrogate.stand_in(
-            state.surrogate, plan.round, np.union1d(plan.available, plan.busy), state.ledger, score
+            state.surrogate, plan.round, _both(plan.available, plan.busy), state.ledger, score
         )
         eta_sum, bound = self.memory.bias(state.memory)
         return replace(stand_in, eta_sum=stand_in.eta_sum + eta_sum, bias_bound=stand_in.bias_bound + bound)
@@ -377,3 +377,8 @@ class Coordinator:
         """The new model on the data of clients that are not here, and what they would be credited with for it."""
         evals = evaluate(state.params, clients)
         return replace(evals, credit=self.utility.would_credit(state.utility, clients, state.ledger, evals))
+
+
+def _both(available: Ids, busy: Ids) -> Ids:
+    """Who is online."""
+    return np.union1d(available, busy) if len(busy) else available
