@@ -106,7 +106,7 @@ class Scheduler(Component, Protocol[S]):
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """What it needs of a run: `labels`, `losses` or `validation`."""
+        """What it needs of a run: `labels`, `losses`, `validation` or `utility` (that something is credited)."""
         return ()
 
     @property
