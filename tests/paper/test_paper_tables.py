@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from fedparity.core.errors import ConfigError, InputError, OutputError
+from fedparity.core.rng import stream
 from fedparity.experiment.runner import execute
+from fedparity.experiment.tasks import build_task
 from fedparity.paper.tables import cells as cells_module
 from fedparity.paper.tables.blocks import CURVES, SCALES, Block, Recipe, Tuning, check_what, recipe_of
 from fedparity.paper.tables.cells import Cells, digest_of
@@ -172,6 +174,18 @@ def test_accuracy_change_telescopes_to_the_last_accuracy_minus_the_first():
     assert found["utility_cv@accuracy_change/imputed"] == pytest.approx(change.std() / change.mean(), rel=1e-5)
     divided = change * one.ledger.rounds / one.ledger.online[one.ledger.seen()]
     assert found["utility_cv@accuracy_change/availability"] == pytest.approx(divided.std() / divided.mean(), rel=1e-5)
+
+
+def test_accuracy_change_is_what_the_rule_of_that_name_credits():
+    block = replace(TINY.blocks[0], spec=SETTING | {"utility": "accuracy_change"})
+    spec = block.spec_of(0, ROWS["uniform"].spec())
+    (one,) = execute(spec).runs
+    task = build_task(spec, 0)
+    first = task.evaluate(task.init(stream(0, "init")), np.arange(8), "accuracy").accuracy
+    found = _readings(one, first)
+    for normaliser in ("availability", "participation", "imputed"):
+        ours, credited = (found[f"utility_cv@{rule}/{normaliser}"] for rule in ("accuracy_change", "credited"))
+        assert ours == pytest.approx(credited, rel=1e-5)
 
 
 def test_an_entry_that_is_never_cleared_stays_when_its_client_returns():

@@ -208,7 +208,7 @@ def _smoke(trace: Path | None) -> Recipe:
 def _laptop(trace: Path | None) -> Recipe:
     n, m = 100, 5
     replay, said = _flash(trace, n)
-    tuning = Tuning("A", (0.01, 0.03, 0.1), 1, 200)
+    tuning = Tuning("A", (0.003, 0.01, 0.03, 0.1), 1, 200)
     main = Block(
         "A-paper_like",
         "pretrained features, paper-like, T=200",

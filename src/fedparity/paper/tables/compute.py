@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from fedparity.core.ledger import Ledger
+from fedparity.core.ledger import Normaliser
 from fedparity.core.protocols import Task
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
@@ -45,7 +45,7 @@ KEPT = (
     "never_available",
     "cv_per_opportunity",
 )
-NORMALISERS = ("availability", "participation", "imputed")
+NORMALISERS: tuple[Normaliser, ...] = get_args(Normaliser)
 LOGGED = ("accuracy", "fairness_variance", "surrogate_contribution")
 """What is stored of each round where a block keeps its curves."""
 
@@ -124,8 +124,10 @@ class Kitchen:
 
     def rate(self, block: Block, run: str) -> float | None:
         """The best rate of a run, a tie to the smaller; None: the block's own, or not tuned yet."""
-        found = self.rates(block).get(run)
-        return max(sorted(found), key=lambda rate: float(np.mean(found[rate]))) if found else None
+        found = self.rates(block).get(run, {})
+        if block.tuning is None or len(found) < len(block.tuning.rates):
+            return None
+        return max(sorted(found), key=lambda rate: float(np.mean(found[rate])))
 
     def todo(self, what: What, only: tuple[str, ...] = ()) -> Iterator[tuple[Block, Row, int]]:
         """Every cell that is missing, in the order in which it is done: block by block, seed by seed."""
@@ -144,9 +146,8 @@ class Kitchen:
         seconds = sum(block.seconds for block, _, _ in missing)
         for block in {block.name: block for block, _, _ in missing}.values():
             if block.tuning is not None and self.tuned_by(block) is block:
-                untuned = len(runs_of(block.rows)) - len(self.rates(block))
-                share = block.tuning.rounds / block.rounds
-                seconds += untuned * len(block.tuning.rates) * block.tuning.seeds * share * block.seconds
+                untuned = len(runs_of(block.rows)) * len(block.tuning.rates) - sum(map(len, self.rates(block).values()))
+                seconds += untuned * block.tuning.seeds * block.tuning.rounds / block.rounds * block.seconds
         return len(missing), seconds
 
     def cook(self, what: What, only: tuple[str, ...] = ()) -> Iterator[Block]:
@@ -172,17 +173,22 @@ class Kitchen:
             return
         how, by = block.tuning, self.tuned_by(block)
         known, cells = self.rates(block), self._rates(by, how)
-        missing = {run: row for run, row in runs_of(block.rows).items() if run not in known}
-        for number, (run, row) in enumerate(missing.items()):
+        rows = runs_of(block.rows)
+        missing = {run: [rate for rate in how.rates if rate not in known.get(run, {})] for run in rows}
+        for number, (run, rates) in enumerate(missing.items()):
+            if not rates:
+                continue
+            row = rows[run]
             self.told.cell(f"rates {how.name}: {run}", number, len(missing))
             rare = by.spec_of(0, row.spec()).execution.model_copy(update={"score_every": how.rounds})
             spec = by.spec_of(0, row.spec()).model_copy(update={"rounds": how.rounds, "execution": rare})
             wide = grid(spec, how.rates, how.seeds)
+            wide = wide.model_copy(update={"methods": tuple(m for m in wide.methods if m.rate in rates)})
             told = Callbacks(stop=self.told.stop, hurry=self.told.hurry)
             done = execute(wide, task=lambda seed, wide=wide: self._tasks.of(wide, seed, self.told), callbacks=told)
             if not done.complete:
                 raise StoppedError
-            found = tuned(spec, how.rates, done)
+            found = tuned(spec, rates, done)
             for place, rate in enumerate(found.rates):
                 for seed in range(how.seeds):
                     value = {"accuracy": brief(found.accuracy[0, place, seed])}
@@ -237,25 +243,19 @@ def _trained(done: Run, one: MethodRun) -> dict[str, float]:
 
 def _readings(one: MethodRun, first: FloatArray) -> dict[str, float | None]:
     """Spread of utility in each of its readings, `MEASURE@UTILITY/NORMALISER`."""
-    ledger = one.ledger
-    change = replace(ledger, utility=one.accuracy - first, surrogate_utility=np.zeros_like(first))
+    nothing = np.zeros_like(first)
+    change = replace(one.ledger, utility=one.accuracy - first, surrogate_utility=nothing)
     found: dict[str, float | None] = {}
-    for utility, read in (("credited", ledger), ("accuracy_change", change)):
+    for utility, ledger in (("credited", one.ledger), ("accuracy_change", change)):
         for normaliser in NORMALISERS:
-            for suffix, aided in (("", False), ("_with_surrogates", True)):
-                values = _normalised(read, normaliser, aided=aided)
+            for suffix, credit in (("", nothing), ("_with_surrogates", ledger.surrogate_utility)):
+                read = replace(ledger, surrogate_utility=credit)
+                values = read.normalised_utility(normaliser, with_surrogates=True)
                 where = f"{suffix}@{utility}/{normaliser}"
                 found[f"utility_cv{where}"] = brief(cv(values))
                 found[f"jain_utility{where}"] = brief(jain(values))
                 found[f"fairness_variance{where}"] = brief(float(values.var()) if len(values) else float("nan"))
     return found
-
-
-def _normalised(ledger: Ledger, normaliser: str, *, aided: bool) -> FloatArray:
-    if normaliser == "imputed":  # with surrogates everybody has T opportunities: nothing to divide by
-        seen = ledger.seen()
-        return np.asarray((ledger.utility + (ledger.surrogate_utility if aided else 0.0))[seen])
-    return ledger.normalised_utility(normaliser, with_surrogates=aided)  # type: ignore[arg-type]
 
 
 def _never_cleared(one: MethodRun) -> FloatArray:
