@@ -16,7 +16,7 @@ $(VENV)/.demo: $(BIN)/pip pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	@$(INSTALL) '.[torch,report,dev]'
+	@$(INSTALL) '.[torch,report,flower,dev]'
 	@touch $@
 
 setup: $(VENV)/.test            ## everything a developer needs

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedparity import ClientReport, Coordinator, Evals, RoundError, stream
-from fedparity.core.coordinator import AT_ODDS, NO_REPLY
 from fedparity.core.errors import ConfigError
+from fedparity.core.intake import AT_ODDS, NO_REPLY
 from fedparity.core.journal import to_json
 from fedparity.core.rows import mapping_of
 from fedparity.core.spill import SpillFile

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedparity import ClientReport, Coordinator
-from fedparity.core.coordinator import AT_ODDS
 from fedparity.core.errors import RefusedError
 from fedparity.core.gate import DTYPES, MAX_HEADER, Gate, Tensor, decode, encode, nonce
+from fedparity.core.intake import AT_ODDS
 from fedparity.core.journal import to_json
 from fedparity.local import Mixed
 

@@ -9,22 +9,24 @@ of samples.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fedparity.core import checks
-from fedparity.core.errors import RefusedError
+from fedparity.core.errors import ConfigError, RefusedError
 from fedparity.core.types import ClientReport, RoundPlan, Vector
 
 MAX_SAMPLES = 10**9
 MAX_HEADER = 1 << 20
 MAX_REASON = 200
+MIN_KEY = 16
 FLOAT, INFINITE = {float}, {math.inf, -math.inf}
 DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
 
@@ -49,7 +51,9 @@ class Tensor:
 
 
 def nonce(plan: RoundPlan, client: int) -> str:
-    """What a remote client must echo: it fits one run, one round and one client."""
+    """What a remote client must echo: it fits one run, one round and one client; keyed, nobody else can know it."""
+    if plan.key:
+        return hmac.new(plan.key, f"{plan.run}/{plan.round}/{client}".encode(), "sha256").hexdigest()[:32]
     return hashlib.blake2b(f"{plan.run}/{plan.round}/{client}".encode(), digest_size=16).hexdigest()
 
 
@@ -63,14 +67,29 @@ class Gate:
     """Most samples that a report may claim; larger claims are refused."""
     run: str = ""
     """Which run this is: nonces of another run are refused."""
+    remote: bool = False
+    """Whether clients are beyond a network: then every report needs its nonce, and nonces are keyed."""
+    key: bytes = field(default=b"", repr=False)
+    """What nonces are keyed with: random, secret, and kept with the run."""
+    deadline: float | None = None
+    """Seconds after which an engine with a clock waits no longer for reports; None: it waits."""
+    max_age: int = 0
+    """By how many rounds a report may be late and still be used, as a stale row; 0: late ones are not."""
 
     def __post_init__(self) -> None:
         checks.positive("max_norm", self.max_norm)
         checks.at_least("max_samples", self.max_samples, 1)
+        checks.at_least("max_age", self.max_age, 0)
+        if self.deadline is not None:
+            checks.positive("deadline", self.deadline)
+        if self.remote and len(self.key) < MIN_KEY:
+            raise ConfigError(f"key has {len(self.key)} bytes; a remote gate needs {MIN_KEY}: secrets.token_bytes(32)")
 
     def refusal(self, report: ClientReport, plan: RoundPlan) -> str | None:
         """Why this report cannot be used, or None if it can."""
-        if report.nonce is not None and report.nonce != nonce(plan, report.client):
+        if report.nonce is None and self.remote and report.failure is None:  # a failure may be the engine's own word
+            return "there is no nonce"
+        if report.nonce is not None and not _same_text(report.nonce, nonce(plan, report.client)):
             return "the nonce is not of this run, round and client"
         if report.failure is not None:
             return printable(report.failure)
@@ -98,6 +117,11 @@ class Gate:
         if not np.isfinite(delta).all():
             return "update is not finite"
         return None if _length(delta) <= self.max_norm else f"update is longer than {self.max_norm:g}"
+
+
+def _same_text(given: object, wanted: str) -> bool:
+    """Whether they are equal, found out in a time that does not tell how much of it is."""
+    return isinstance(given, str) and hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
 
 
 def _infinite(value: float) -> bool:

@@ -86,4 +86,4 @@ def ends(
         keys = np.where(now, ahead + to_come, np.inf)
         chosen = np.argpartition(keys, min(cohort, clients) - 1, axis=1)[:, :cohort]
         ahead[row, chosen] += now[row, chosen]
-    return np.floor(ahead)
+    return np.asarray(np.floor(ahead), dtype=np.float64)
