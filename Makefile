@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PEERS  ?= .venv-
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow test-browser package bench peers results known-results clean
+.PHONY: setup demo test lint format types pytest test-slow test-browser package bench peers results known-results claims paper clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,9 @@ types: $(VENV)/.test
 pytest: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
+paper: $(VENV)/.demo            ## the paper's tables and figures, small
+	$(BIN)/fedparity paper all --scale smoke
+
 test-slow: $(VENV)/.test        ## the figures that take minutes
 	$(BIN)/python -m pytest -n 2 -m slow
 
@@ -69,6 +72,9 @@ results: $(VENV)/.test          ## docs/results.md, from scratch
 
 known-results: $(VENV)/.test    ## docs/known_results.md: what is not there yet, about 20 minutes in all
 	$(BIN)/python benchmarks/known_results.py
+
+claims: $(VENV)/.test           ## docs/paper.md: the paper's claims, examined again (TRACE=FILE: with FLASH's events)
+	$(BIN)/fedparity claims --expect --page docs/paper.md $(if $(TRACE),--trace $(TRACE))
 
 clean:
 	rm -rf $(VENV) .venv-flower .venv-pfl runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

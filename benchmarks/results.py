@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import forecasts
 import numpy as np
 from figures import FLASH_BELOW_5, FLASH_MEDIAN_SESSION, phones
 
@@ -25,7 +26,7 @@ COMPARED = (
     "uniform",
     "inverse",
     "reactive",
-    "reactive:missed=since_selected",
+    "cup_authors",
     "round_robin",
     "least_served",
     "parity",
@@ -180,6 +181,7 @@ def main() -> None:
         "How well it is calibrated, rounds online that it said against those that came (phones, after three days):",
         "",
         *calibration(),
+        *forecasts.section(),
         "## Equal per opportunity, equal utility",
         "",
         "Coefficient of variation of S/online, or of u/pi, on `bernoulli` U(.2, 1), N=100, m=10, 10 draws; to hold: at most"

@@ -39,6 +39,7 @@ def test_a_row_has_the_method_s_components(name):
     assert (local, server) == (method.local, method.server)
     more = [f"surrogate={method.surrogate}"] if method.surrogate != "none" else []
     more += [f"estimator={method.estimator}"] if method.estimator is not None else []
+    more += [f"schedule={method.schedule}"] if method.schedule is not None else []
     assert also == (", ".join(more) or "-")
     if method.reference is None:
         assert source == "ours"

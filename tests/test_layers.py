@@ -12,6 +12,7 @@ SRC = Path(__file__).parents[1] / "src" / "fedparity"
 CORE = (
     "errors", "checks", "rng", "types", "ledger", "trace", "described", "registry", "protocols", "files", "journal",
     "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "grow", "safe_pickle", "state",
+    "credit",
 )  # fmt: skip
 """Modules of `core` on which everything stands."""
 ROUND = ("core.gate", "core.fit", "core.intake", "core.coordinator", "core.loop")
@@ -29,7 +30,9 @@ LAYERS = (
     ROUND[4:],
     ("engines", "store"),
     ("experiment",),
+    ("audit",),
     ("report",),
+    ("paper",),
     ("__init__", "cli"),
     ("__main__",),
 )

@@ -79,6 +79,7 @@ def view_of(ledger, ids, cohort, left, seed):
         ledger,
         losses=lambda clients, samples: loss[clients] + samples,
         expected=lambda rounds: pi * rounds,
+        futures=lambda rounds, samples, rng: rng.random((rounds, samples, N)) < np.linspace(0.05, 0.95, N),
         labels=LABELS,
     )
 

@@ -96,3 +96,19 @@ def test_remaining_is_the_rate_times_the_rounds_left(text):
     rel = 0.1 if text == "forecast" else 1e-9
     assert model.remaining(state, everybody, 40) == pytest.approx(40 * model.estimate(state, everybody), rel=rel)
     assert np.array_equal(model.remaining(state, everybody, 0), np.zeros(20))
+
+
+@pytest.mark.parametrize("text", VARIANTS)
+def test_sampled_futures_agree_with_what_is_expected(text):
+    """Means over samples are the rounds expected; nothing is drawn but from the generator given."""
+    model = ESTIMATORS.build(text)
+    trace = Bernoulli(0.05, 0.95).draw(30, 200, 4)
+    state = seen(model, trace)
+    online = np.zeros(30, dtype=bool)
+    online[trace.online(199)] = True
+    found, again = (model.futures(state, online, 20, 400, np.random.default_rng(1)) for _ in range(2))
+    assert found.shape == (20, 400, 30)
+    assert found.dtype == np.bool_
+    assert np.array_equal(found, again)
+    ids = trace.online(199)
+    assert found.sum(0).mean(0)[ids] == pytest.approx(model.remaining(state, ids, 20), abs=0.6)

@@ -17,7 +17,8 @@ from fedparity.experiment.spec import MethodSpec, Spec
 from stored_runs import same
 
 N, ROUNDS, EMPTY = 12, 4, 1
-STEPS_ON_MEMORY = ("mifa", "mifa_seen", "fedlaavg", "fedvarp", "fedstale", "parity_memory")
+STEPS_ON_MEMORY = ("mifa", "mifa_seen", "fedlaavg", "fedvarp", "fedstale", "parity_memory", "parity_prototype")
+STEPS_ON_MEMORY += ("cup", "cup_opportunity", "cup_utility")
 """Their equations move the model also when nobody came."""
 
 
@@ -147,7 +148,7 @@ def with_prox(name):
 
 
 def with_server(name):
-    return made(name, server="sgd:momentum=0,rate=1")
+    return made(name, server="sgd:momentum=0,rate=1") if METHODS[name].server == "sgd" else None
 
 
 def with_quota(name):
@@ -194,3 +195,45 @@ def test_a_saved_state_is_read_back_to_the_bit(name, stored, tmp_path):
     assert same(found, state)
     found.save(tmp_path / "again.safetensors")
     assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "state.safetensors").read_bytes()
+
+
+# --- no method is another one under a new name
+
+
+ALIKE = {
+    (
+        "uniform",
+        "fedavg",
+        "ditto",
+    ): "clients hold equally many samples here; Ditto's personal models lie beside FedAvg's",
+    ("parity_opportunity", "parity_utility"): "what few rounds tell of gains leaves utility's choice at opportunity's",
+    ("cup_opportunity", "cup_utility"): "the same",
+    ("parity", "parity_surrogate"): "a utility surrogate credits the absent and never touches the model",
+}
+"""Methods that choose, weigh and step alike by design, and why."""
+NETWORKS = ("php_fl", "parity_prototype")
+"""They need PyTorch, and are compared in the run that all others have had."""
+
+
+def fingerprint(run):
+    told = records(run)
+    weights = [np.round(r.row_weights, 9).tolist() for r in told]
+    return repr(([r.selected.tolist() for r in told], weights, [r.model_sha256 for r in told]))
+
+
+def test_no_method_is_another_one_under_a_new_name():
+    """Whom it asks, how it weighs them and where the model goes: at least one differs, but for those listed."""
+    spec = Spec(
+        methods=[name for name in METHODS if name not in NETWORKS],
+        cohort=3,
+        rounds=15,
+        population={"clients": N, "availability": "bernoulli:low=.2,high=.9"},
+        data={"set": "logistic"},
+    )
+    same_as: dict[str, list[str]] = {}
+    for run in execute(spec).runs:
+        same_as.setdefault(fingerprint(run), []).append(run.method)
+    groups = [names for names in same_as.values() if len(names) > 1]
+    assert [names for names in groups if not any(set(names) <= set(listed) for listed in ALIKE)] == []
+    for name in NETWORKS:
+        assert all(fingerprint(run) != fingerprint(done()[name]) for run in done().values() if run.method != name)

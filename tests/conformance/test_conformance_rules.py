@@ -1,6 +1,7 @@
 """Laws that every utility, surrogate, memory and weighting keeps, run over the tables."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -25,7 +26,29 @@ def a_ledger(loss):
     return ledger
 
 
-@pytest.mark.parametrize("name", UTILITIES)
+PARTICIPANTS = [name for name in UTILITIES if not UTILITIES.build(name).credits_all]
+
+
+@pytest.mark.parametrize("name", [name for name in UTILITIES if name not in PARTICIPANTS])
+@settings(deadline=None)
+@given(columns=st.tuples(*[COLUMN] * 3), bound=st.floats(0.01, 100))
+def test_credits_of_everybody_are_bounded_and_begin_where_the_last_ended(name, columns, bound):
+    rule = UTILITIES[name](bound=bound)
+    models = [np.array([number]) for number in range(len(columns))]
+    state = rule.init(N)
+
+    def evaluate(model):
+        return Evals(np.arange(N), columns[model[0]], columns[model[0]])
+
+    for before, after in itertools.pairwise(models):
+        credited, state = rule.credit_all(state, evaluate, before, after)
+        assert (np.abs(credited) <= bound).all()
+        assert np.isfinite(credited).all()
+        same, _ = rule.credit_all(state, evaluate, after, after)
+        assert not same.any()
+
+
+@pytest.mark.parametrize("name", PARTICIPANTS)
 @settings(deadline=None)
 @given(data=st.data(), clients=CLIENTS, columns=st.tuples(*[COLUMN] * 6), bound=st.floats(0.01, 100))
 def test_utilities_are_bounded_and_each_client_is_credited_for_itself(name, data, clients, columns, bound):
@@ -47,7 +70,7 @@ def test_utilities_are_bounded_and_each_client_is_credited_for_itself(name, data
         assert credit([report]) == {report.client: found[report.client]}
 
 
-@pytest.mark.parametrize("name", UTILITIES)
+@pytest.mark.parametrize("name", PARTICIPANTS)
 def test_crediting_nobody_changes_nothing(name):
     rule, none = UTILITIES.build(name), np.empty(0)
     state, ledger = rule.init(N), a_ledger(np.ones(N))
@@ -152,7 +175,8 @@ def test_completed_rows_are_in_order_and_fresh_ones_stay_as_they_are(name, befor
     if "wait" not in name or len(set(before) | set(now)) == N:
         assert rows.clients[fresh].tolist() == now
         assert [d.tobytes() for d, f in zip(rows.deltas, fresh, strict=True) if f] == as_it_was[1]
-    assert set(rows.clients[~fresh].tolist()) <= {*before, -1}
+    started = now if name.startswith("echo") else []  # everybody has the first model
+    assert set(rows.clients[~fresh].tolist()) <= {*before, *started, -1}
     assert (rows.ages[~fresh] > 0).all()
     assert all(np.isfinite(d).all() and len(d) == 4 for d in rows.deltas)
     assert np.isfinite(rows.sizes).all()
@@ -201,7 +225,7 @@ def rows(draw):
     )
 
 
-BY_GEOMETRY = ("fair_vector", "geometric_median", "krum")
+BY_GEOMETRY = ("fair_vector", "geometric_median", "rfa", "krum")
 """Rules that compare rows with each other: equal rows are taken in client order, and weights may be negative."""
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedparity import Journal, Ledger
 from fedparity.core.journal import GENESIS, from_json, to_json
-from fedparity.core.types import LateCredit, RoundRecord, SurrogateCredit
+from fedparity.core.types import Credit, LateCredit, RoundRecord, SurrogateCredit
 
 REAL = st.floats(allow_nan=False, allow_infinity=False)
 IDS = st.lists(st.integers(0, 2**40), max_size=4, unique=True).map(lambda x: np.array(sorted(x), dtype=np.int64))
@@ -109,6 +109,8 @@ CHANGES = {
     "joined": np.array([2]),
     "busy": np.array([3]),
     "late": LateCredit(np.array([1]), np.array([2]), np.array([0.5]), np.array([np.nan])),
+    "duration": np.array([1.5]),
+    "others": Credit(np.array([1]), np.array([-0.25])),
 }
 
 

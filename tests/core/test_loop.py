@@ -200,3 +200,16 @@ def test_logistic_regression_reaches_the_optimum_of_a_solver():
     assert state.params == pytest.approx(best.x, abs=1e-7)
     assert mean_loss(state.params) == pytest.approx(best.fun, abs=1e-12)
     assert mean_loss(start) > best.fun + 0.1
+
+
+def test_a_rule_that_needs_the_loss_alone_has_no_accuracy_computed():
+    asked = []
+
+    class Asking(InProcess):
+        def evaluate(self, params, clients, measure="both"):
+            asked.append(measure)
+            return super().evaluate(params, clients, measure)
+
+    engine = Intermittent(Asking(Quadratic.random(N)), a_trace())
+    run(Coordinator(cohort=2, utility="global_loss_drop"), engine, 3, params=np.zeros(4))
+    assert set(asked) == {"loss"}

@@ -112,8 +112,8 @@ def test_a_loss_of_zero_may_be_raised_to_a_negative_power():
 def test_afl_uses_its_lambda():
     """fair_flearn's command for AFL overwrites every weight by 1: plain averaging."""
     rows = rows_of([1.0, -1.0], [0.2, 1.0])
-    _, state = weigh("agnostic", rows)
-    weights, _ = weigh("agnostic", rows, state=state)
+    _, state = weigh("agnostic:form=projected", rows)
+    weights, _ = weigh("agnostic:form=projected", rows, state=state)
     assert weights == pytest.approx([0.46, 0.54])
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedparity import AVAILABILITY, ConfigError, Coordinator, Intermittent, NoTraining, Trace, frontier, run
+from fedparity.availability import Markov
 from fedparity.estimators import Forecast, Oracle, RunningMean
 from fedparity.metrics import gini
 
@@ -124,3 +125,27 @@ def test_oracle_knows_and_nobody_does_better_with_less():
 def test_bad_parameters_are_refused(field, value):
     with pytest.raises(ConfigError, match=field):
         Forecast(**{field: value})
+
+
+def test_sampled_futures_last_as_long_as_sessions_do():
+    trace = Markov(pi=0.3, nu=0.9).draw(200, 300, 0)
+    state = Forecast().init(200)
+    for ids in trace:
+        state = Forecast().observe(state, ids)
+    online = np.zeros(200, dtype=bool)
+    online[trace.online(299)] = True
+    found = Forecast().futures(state, online, 30, 50, np.random.default_rng(0))
+    # P(online | online) = nu + (1 - nu) pi = .93, P(online | offline) = .03: soon as now, in the end at the rate.
+    assert found[0][:, online].mean() == pytest.approx(0.93, abs=0.02)
+    assert found[0][:, ~online].mean() == pytest.approx(0.03, abs=0.02)
+    assert found[-1].mean() == pytest.approx(0.3, abs=0.05)
+
+
+def test_the_oracle_samples_what_comes():
+    trace = Markov().draw(20, 30, 0)
+    state = Oracle(trace).init(20)
+    for t in range(12):
+        state = Oracle(trace).observe(state, trace.online(t))
+    found = Oracle(trace).futures(state, np.zeros(20, dtype=bool), 18, 2, np.random.default_rng(0))
+    assert np.array_equal(found[:, 0], trace.matrix()[12:])
+    assert np.array_equal(found[:, 0], found[:, 1])

@@ -89,6 +89,17 @@ def test_the_same_spec_gives_the_same_bits_with_any_number_of_workers(dataset):
         assert [run.ledger for run in other.runs] == [run.ledger for run in first.runs]
 
 
+def test_scoring_less_often_leaves_gaps_in_the_log_and_changes_nothing_else():
+    every, some = (execute(spec_of("data.set=logistic", "rounds=20", f"execution.score_every={k}")) for k in (1, 6))
+    assert heads(every) == heads(some)
+    for often, seldom in zip(every.runs, some.runs, strict=True):
+        scored = np.flatnonzero(np.isfinite(seldom.column("accuracy"))).tolist()
+        assert scored == [5, 11, 17, 18, 19], "every sixth round, and the last tenth"
+        np.testing.assert_array_equal(often.column("accuracy")[scored], seldom.column("accuracy")[scored])
+        np.testing.assert_array_equal(often.column("gini"), seldom.column("gini"))
+        np.testing.assert_array_equal(often.accuracy, seldom.accuracy)
+
+
 def test_another_seed_is_another_run():
     assert heads(execute(spec_of())).values() != heads(execute(spec_of("seed=1"))).values()
 
@@ -162,7 +173,7 @@ def test_the_paper_s_methods_are_what_the_reading_says():
     assert paper.scheduler == Reactive(missed="offline", draw="top", lam=0.7)
     assert paper.scheduler.eps == 1e-3
     assert (paper.weighting, paper.surrogate, paper.local) == (Mean(), UtilitySurrogate(), Plain())
-    assert authors.scheduler == Reactive(missed="since_selected", draw="top", lam=0.5)
+    assert authors.scheduler == Reactive("since_selected", "top", 0.5, 0.0, "counts", "order")
     assert (authors.weighting, authors.surrogate, authors.local) == (Mean(), NoSurrogate(), Mixed(0.5))
     assert type(paper.estimator_in_use).__name__ == type(authors.estimator_in_use).__name__ == "RunningMean"
     assert type(parity.estimator_in_use).__name__ == "Forecast"

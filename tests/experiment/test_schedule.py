@@ -27,6 +27,7 @@ from fedparity import (
     schedule,
 )
 from fedparity.experiment.metrics_log import COLUMNS
+from fedparity.experiment.schedule import with_online_limit
 from fedparity.schedulers import Fixed, Parity, Uniform
 from fedparity.surrogates import UtilitySurrogate
 from fedparity.tasks import Quadratic
@@ -288,3 +289,24 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
         with pytest.raises(OutputError, match=f"{place}: cannot be written"):
             log.save(place)
     assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208 - names, not paths
+
+
+def test_the_online_limit_is_the_fairest_without_hindsight():
+    setting = a_setting(rounds=30)
+    served = schedule("least_served", setting)
+    assert served.means()["gini_online"] is None
+    results, name = with_online_limit([served, schedule("uniform", setting)])
+    reached = {n: schedule(n, setting).means()["gini"] for n in ("least_served", "parity", "rollout")}
+    assert name == min(reached, key=reached.get)
+    for result in results:
+        found = result.means()
+        assert found["gini_limit"] <= found["gini_online"] <= found["gini"]
+        assert found["gini_online"] == reached[name]
+        assert found["selection_gap_online"] >= found["selection_gap_limit"]
+
+
+def test_who_knows_the_future_does_not_set_the_online_limit():
+    phones = AVAILABILITY.build("phones")
+    known = schedule("parity", a_setting(availability=phones, clients=40, rounds=48, estimator="oracle"))
+    (result,), _ = with_online_limit([known])
+    assert result.means()["gini"] < result.means()["gini_online"]

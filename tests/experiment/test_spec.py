@@ -90,6 +90,7 @@ def test_the_starter_s_own_combination_works_when_the_comments_are_taken_off():
         local="prox:mu=0.01",
         server="sgd",
         rate=0.1,
+        schedule="constant",
     )
 
 
@@ -234,9 +235,9 @@ def test_resolving_twice_is_resolving_once_and_leaves_nothing_open(spec):
     assert full.resolved() == full
     written = tomllib.loads(to_toml(full))
     of_files = {"rule", "round_seconds", "start", "work_seconds", "watch"}  # a model of availability has none of them
-    assert set(written["population"]) == set(Population.model_fields) - of_files
+    assert set(written["population"]) == set(Population.model_fields) - of_files - {"speed"}
     for entry, asked in zip(written["methods"], spec.methods, strict=True):
-        assert set(entry) >= set(MethodSpec.model_fields) - {"rate"}
+        assert set(entry) >= set(MethodSpec.model_fields) - {"rate", "schedule"}
         assert entry.items() >= asked.model_dump(exclude_none=True).items()
     assert full.population.trace_seed == (
         spec.seed if spec.population.trace_seed is None else spec.population.trace_seed
@@ -263,7 +264,7 @@ def test_the_estimator_is_filled_in_by_what_the_scheduler_needs(scheduler, estim
         ("parity_surrogate", ("parity", "mean", "utility", "forecast", "plain")),
         ("uniform", ("uniform", "mean", "none", "mean", "plain")),
         ("cup_paper", ("reactive:missed=offline,draw=top,lam=.7", "mean", "utility", "mean", "plain")),
-        ("cup_authors", ("reactive:missed=since_selected,draw=top,lam=.5", "mean", "none", "mean", "mixed:a=.5")),
+        ("cup_authors", ("cup_authors", "mean", "none", "mean", "mixed:a=.5")),
     ],
 )
 def test_named_methods_resolve_to_their_components(name, expected):
@@ -498,11 +499,13 @@ def test_a_spec_cannot_be_changed():
 
 SAID = {
     "execution.workers": "one per processor",
+    "normaliser": "none: availability",
     "population.rule": "`charging & wifi`",
     "population.round_seconds": "the file's, else 1800",
     "population.start": "the file's, else 0",
     "population.work_seconds": "the file's, else 0",
     "population.watch": "all that the file has before start",
+    "population.speed": "none: nobody is timed",
     "population.trace_seed": "the run's seed",
     "data.partition": "tables with a client column: groups; else labels:k=2",
     "data.validation": "0.02 if a method needs it, else 0",
@@ -516,6 +519,7 @@ SAID = {
     "execution.channels_last": "by the model's family",
     "methods.estimator": "forecast for parity, else mean",
     "methods.rate": "the task's",
+    "methods.schedule": "the method's, or `training.schedule`",
 }
 
 

@@ -19,6 +19,7 @@ from fedparity import (
 )
 from fedparity.local import LOCALS
 from fedparity.schedulers import Fixed
+from fedparity.servers.rate_schedules import RATE_SCHEDULES
 from fedparity.tasks import Quadratic
 from fedparity.weightings.cafed import keep, score
 from fedparity.weightings.f3ast import Rates
@@ -101,6 +102,20 @@ def test_fedstale_takes_fedaus_estimate_or_the_plans_probabilities():
     bench = Bench("last_updates", "fedstale:beta=0,p=plan,a=0,b=0", 3)
     bench.round(STORED)
     assert bench.round({0: 3.0}, probs=[0.25])[0] == pytest.approx(4.0)
+
+
+def test_fedstale_has_no_cap_and_may_stay_when_nobody_comes():
+    """An interval of 60 rounds counts as 60; FedAU's own estimate closes one at 50."""
+    for weighting, omega in (("fedstale:beta=0", 30.5), ("fedstale:beta=0,cap=50", (1 + 50 + 10) / 3)):
+        bench = Bench("last_updates", weighting, 1)
+        bench.round({0: 1.0})
+        for _ in range(59):
+            bench.round({})
+        bench.round({0: 1.0})
+        assert bench.round({0: 1.0})[0] == pytest.approx(omega)
+    bench = Bench("last_updates", "fedstale:beta=.5,empty=stay", 3)
+    bench.round(STORED)
+    assert bench.round({})[0] == 0
 
 
 @pytest.mark.parametrize(("weighting", "step"), [("fedvarp", -1 / 3), ("fedvarp:empty=stay", 0.0)])
@@ -220,7 +235,7 @@ def test_fedawe():
             np.array([0, 0, 1, 1]), [np.array([v - w]) for v in (-1.0, 0.0, 3.0, 2.0)], np.array([0, 1, 0, 3]),
             np.ones(4), np.full(4, np.nan), np.ones(4),
         )  # fmt: skip
-        rule = WEIGHTINGS.build("fedawe")
+        rule = WEIGHTINGS.build("fedawe:clip=none")
         weights, _ = rule.weigh(None, rows, ledger)
         assert weights == pytest.approx([0.5, 0, 1.5, -1])
         assert w + moved(weights, rows)[0] == pytest.approx(2.0)
@@ -229,30 +244,91 @@ def test_fedawe():
         assert innovation == pytest.approx(0.5)
 
 
-def test_fedawe_in_a_run_is_the_papers_algorithm():
-    """Against a plain loop: everybody trains from its own last model, echoed by its gap."""
+@pytest.mark.parametrize(("weighting", "clip"), [("fedawe:clip=none", np.inf), ("fedawe", 0.5)])
+def test_fedawe_in_a_run_is_the_papers_algorithm(weighting, clip):
+    """Against a plain loop: everybody trains from its own last model, at first the run's first, echoed by its gap."""
     task = Quadratic.random(4, dim=3, seed=2)
     rounds = [[0, 1, 2], [0], [1, 3], [], [0, 2], [0, 1, 2, 3], [3], [0, 1]]
     schedule = [np.array(ids, dtype=np.int64) for ids in rounds]
     method = Coordinator(
-        4, scheduler=Fixed(schedule), weighting=WEIGHTINGS.build("fedawe"), memory=MEMORIES.build("echo"),
+        4, scheduler=Fixed(schedule), weighting=WEIGHTINGS.build(weighting), memory=MEMORIES.build("echo"),
         local=LOCALS.build("received"), min_reports=0,
     )  # fmt: skip
     engine = Intermittent(InProcess(task), Trace.from_matrix(np.ones((len(rounds), 4), bool)))
-    state = run(method, engine, len(rounds), params=np.zeros(3), num_clients=4)
-    w, received, tau = np.zeros(3), {}, dict.fromkeys(range(4), -1)
+    state = run(method, engine, len(rounds), params=np.ones(3), num_clients=4)
+    w, received, tau = np.ones(3), dict.fromkeys(range(4), np.ones(3)), dict.fromkeys(range(4), -1)
     for t, ids in enumerate(rounds):
-        results = []
+        starts, steps = [], []
         for k in ids:
-            x = received.get(k, w)
+            x = received[k]
             local = x.copy()
             for _ in range(task.steps):
                 local -= task.rate * task.curvature[k] * (local - task.centres[k])
-            results.append(x + (t - tau[k]) * (local - x))
-        w = np.mean(results, axis=0) if results else w
+            starts.append(x)
+            steps.append((t - tau[k]) * (local - x))
+        if ids:
+            step = np.mean(steps, axis=0)
+            w = np.mean(starts, axis=0) + step * min(1, clip / np.linalg.norm(step))
         received |= dict.fromkeys(ids, w)
         tau |= dict.fromkeys(ids, t)
     assert state.params == pytest.approx(w)
+
+
+ROUNDS = [[0, 1, 2], [0], [1, 3], [], [0, 2], [3], [0, 1]]
+
+
+def run_fixed(weighting, memory, local="plain", rate="constant"):
+    """Seven rounds of a fixed schedule on four quadratic clients: the last model."""
+    task = Quadratic.random(4, dim=3, seed=2)
+    schedule = [np.array(ids, dtype=np.int64) for ids in ROUNDS]
+    method = Coordinator(
+        4, scheduler=Fixed(schedule), weighting=weighting, memory=memory, local=local, local_rate=rate, min_reports=0
+    )  # fmt: skip
+    engine = Intermittent(InProcess(task), Trace.from_matrix(np.ones((len(ROUNDS), 4), bool)))
+    return run(method, engine, len(ROUNDS), params=np.ones(3), num_clients=4)
+
+
+@pytest.mark.parametrize("over", ["all", "seen"])
+@pytest.mark.parametrize("rate", ["constant", "inverse", "sqrt:every=2"])
+def test_mifa_in_a_run_remembers_gradients_not_steps(rate, over):
+    """Against a plain loop: G_k = (w - w_k) / eta_s of the last round s with k, stepped with the eta_t of today."""
+    task, course = Quadratic.random(4, dim=3, seed=2), RATE_SCHEDULES.build(rate)
+    w, memory = np.ones(3), {}
+    for t, ids in enumerate(ROUNDS):
+        eta = task.rate * course.scale(t)
+        for k in ids:
+            local = w.copy()
+            for _ in range(task.steps):
+                local -= eta * task.curvature[k] * (local - task.centres[k])
+            memory[k] = (w - local) / eta
+        w = w - eta * sum(memory.values()) / (4 if over == "all" else len(memory))
+    found = run_fixed(f"memory_mean:over={over}", "last_updates:own=replace", rate=rate)
+    assert found.params == pytest.approx(w, rel=1e-5)
+
+
+@pytest.mark.parametrize("rate", ["constant", "inverse"])
+def test_fedlaavg_in_a_run_is_mifa_also_where_rates_decay(rate):
+    light = run_fixed("fedlaavg", "running_sum", "difference", rate)
+    mifa = run_fixed("memory_mean", "last_updates:own=replace", rate=rate)
+    assert light.params == pytest.approx(mifa.params, rel=1e-5)
+    replayed = run_fixed("fedvarp", "last_updates", rate=rate)  # which uses updates as they came
+    assert replayed.params != pytest.approx(mifa.params, rel=1e-3)
+
+
+def test_f3ast_gives_every_client_its_share_of_the_samples():
+    """One p for selection and weights: over a long run the weights of a client add up to its share."""
+    labels = np.array([[4], [1], [2], [1], [8], [4]])
+    trace = Trace.from_matrix(np.random.default_rng(0).random((3000, 6)) < [0.9, 0.5, 0.3, 0.8, 0.6, 0.4])
+    given = np.zeros(6)
+
+    class Watch:
+        def on_round(self, method, record, ledger, params):
+            np.add.at(given, record.row_clients, record.row_weights)
+
+    task = Quadratic.random(6, dim=1)
+    method = Coordinator(2, scheduler="f3ast:beta=.01", weighting="f3ast:beta=.01", labels=labels)
+    run(method, Intermittent(InProcess(task), trace), 3000, params=np.zeros(1), num_clients=6, observers=[Watch()])
+    assert given / given.sum() == pytest.approx(labels[:, 0] / 20, abs=0.005)
 
 
 ALPHA, PI = np.full(3, 1 / 3), np.array([0.9, 0.5, 0.1])

@@ -10,7 +10,7 @@ from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Local
 from fedparity.core.types import ClientReport, Descent, Job
 from fedparity.local import LOCALS, Difference, Ditto, Mixed, PhpFl, Plain, Received
-from fedparity.schedulers import Uniform
+from fedparity.schedulers import Fixed, Uniform
 from fedparity.tasks import Logistic, Quadratic
 
 RECEIVED, KEPT = np.array([1.0, 3.0]), np.array([5.0, -1.0])
@@ -86,6 +86,25 @@ def test_a_rule_of_one_s_own_needs_no_change_in_any_task():
     assert state.kept[0].tolist() == pytest.approx([0.004])
     state = run(coordinator, InProcess(task), 2, state=state)
     assert state.kept[1].tolist() == pytest.approx([0.002 + 0.001 * (3.998 + 1e3 * 0.002)])
+
+
+@pytest.mark.parametrize(("rule", "start"), [("ditto", [7]), ("ditto:start=received", [2]), ("received", [7])])
+def test_who_comes_late_starts_from_the_first_model_or_from_the_one_received(rule, start):
+    """Client 1 is first asked in round 1, when the model has moved from 7 to 2."""
+    begun = []
+
+    class Told(InProcess):
+        def train(self, plan):
+            (client,) = plan.cohort.clients.tolist()
+            begun.append((plan.round, client, plan.job(client).descents()[-1].start.tolist()))
+            return [ClientReport(client, np.array([-5.0]), kept=np.array([100.0]))]
+
+    weighting, memory = ("fedawe", "echo") if rule == "received" else ("mean", "none")
+    coordinator = Coordinator(
+        1, scheduler=Fixed([np.array([0]), np.array([1])]), weighting=weighting, memory=memory, local=rule
+    )
+    run(coordinator, Told(Quadratic.random(2, dim=1)), 2, params=np.array([7.0]), num_clients=2)
+    assert begun == [(0, 0, [7]), (1, 1, start)]
 
 
 def test_a_plain_rule_ignores_what_a_client_wants_kept():

@@ -212,8 +212,8 @@ def test_a_prototype_row_is_a_step_of_the_head_alone():
     first = 5
     params = rng.normal(size=first + labels * (features + 1) + tail)
     means, counts = rng.normal(size=(labels, features)), np.array([4, 0, 2])
-    rule = MEMORIES.build(f"prototype:rate=.5,tail={tail}")
-    state = rule.remember(rule.init(5), [ClientReport(1, params * 0, prototypes=Prototypes(means, counts))])
+    rule = MEMORIES.build("prototype:rate=.5")
+    state = rule.remember(rule.init(5), [ClientReport(1, params * 0, prototypes=Prototypes(means, counts, first))])
     rows, _ = rule.complete(state, 6, rows_of({0: params * 0}), params, LEDGER)
     assert (rows.clients.tolist(), rows.ages.tolist(), rows.sizes.tolist()) == ([0, 1], [0, 4], [5, 6])
     row = rows.deltas[1]
@@ -239,6 +239,14 @@ def test_prototypes_and_the_model_must_fit():
     state = rule.remember(rule.init(5), [report])
     with pytest.raises(ConfigError, match="prototypes of 3 x 2"):
         rule.complete(state, 6, rows_of({}), np.zeros(4), LEDGER)
+
+
+def test_prototypes_for_another_place_are_not_kept():
+    rule, found = MEMORIES.build("prototype"), [Prototypes(np.ones((3, 2)), np.ones(3, int), at) for at in (5, 0, 5)]
+    state = rule.init(5)
+    for k, each in enumerate(found):
+        state = rule.remember(state, [ClientReport(k, np.zeros(20), prototypes=each)])
+    assert (state.head, sorted(state.kept)) == (5, [0, 2])
 
 
 def test_a_head_on_one_label_has_a_gradient():
@@ -276,8 +284,8 @@ def test_echo_rows_are_how_far_the_model_moved_since():
             state = rule.remember(state, [ClientReport(k, np.ones(1)) for k in ids])
         ledger.last_completed[ids] = t
         ledger.rounds += 1
-    # 0 got model 2 (the one round 1 ended with), 1 got model 1; the model is number 3 now; 2 was never here.
-    assert shown(rows) == [(0, 0, 0.5), (0, 2, 4 - 9), (1, 0, 0.5), (1, 3, 1 - 9), (2, 0, 0.5)]
+    # 0 got model 2 (the one round 1 ended with), 1 got model 1; the model is number 3 now; 2 starts from the first.
+    assert shown(rows) == [(0, 0, 0.5), (0, 2, 4 - 9), (1, 0, 0.5), (1, 3, 1 - 9), (2, 0, 0.5), (2, 4, 0 - 9)]
     rule.complete(state, 4, rows_of({}), models[4], ledger)
     assert state.received.kept[0] is state.received.kept[1] is state.received.kept[2] is models[4]
 

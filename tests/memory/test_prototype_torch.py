@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedparity import MEMORIES, WEIGHTINGS, Coordinator, InProcess, Intermittent, Ledger, Rows, Trace, run, stream
+from fedparity.core.errors import ConfigError
 from fedparity.schedulers import Uniform
 
 torch = pytest.importorskip("torch")
@@ -63,3 +64,36 @@ def test_a_class_that_is_away_is_forgotten_less(task):
         state = run(method, engine, 40, params=params, num_clients=8)
         loss[memory] = float(task.evaluate(state.params, np.arange(4, 8)).loss.mean())
     assert loss["prototype:rate=.5,max_age=none"] < 0.8 * loss["none"]
+
+
+def test_running_statistics_of_batch_norm_are_left_alone():
+    """They come after the last layer in the vector: a step that took its end for the head would write into them."""
+    from torch import nn
+
+    from fedparity.tasks.torch_task import TorchTask
+    from small_tasks import digits_task
+
+    given = digits_task(8)
+    module = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 10))
+    task = TorchTask(module, given.samples, given.training)
+    params, rule = task.init(stream(0, "init")), MEMORIES.build("prototype")
+    reports = reports_of(task, Coordinator(8, memory=rule), params)
+    state, ledger = rule.remember(rule.init(8), reports), Ledger.empty(8)
+    ledger.last_completed[:] = 0
+    ids = np.empty(0, np.int64)
+    rows, _ = rule.complete(state, 1, Rows(ids, (), ids, *[np.empty(0)] * 3), params, ledger)
+    assert len(params) == 64 * 32 + 32 + 64 + 330 + 64
+    for row in rows.deltas:
+        assert not row[-64:].any()  # means and variances
+        assert np.count_nonzero(row[-394:-64]) > 100
+        assert not row[:-394].any()
+
+
+def test_the_named_method_needs_a_network():
+    from fedparity.experiment.runner import check_methods
+    from fedparity.experiment.spec import Spec
+
+    where = {"population": {"clients": 12, "availability": "bernoulli"}, "methods": ["parity_prototype"]}
+    check_methods(Spec(**where))
+    with pytest.raises(ConfigError, match="'parity_prototype' needs a classifier trained with PyTorch"):
+        check_methods(Spec(data={"set": "logistic"}, **where))

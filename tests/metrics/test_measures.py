@@ -8,13 +8,13 @@ import math
 import numpy as np
 import pytest
 
-from fedparity import Ledger, metrics
+from fedparity import Ledger, Run, Spec, metrics
 from fedparity.experiment.compare import COMPARED, Cost
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.runner import execute
 from fedparity.experiment.schedule import Setting, schedule
 from fedparity.experiment.spec_file import parse
-from fedparity.metrics import MEASURES, SUFFIXES, Outcome, numbers
+from fedparity.metrics import MEASURES, SUFFIXES, Outcome, in_reading, numbers
 from fedparity.metrics.measures import RUN, heading, higher_is_better, measure_of
 from fedparity.schedulers import Uniform
 
@@ -83,6 +83,48 @@ def test_accuracies_are_undefined_as_soon_as_one_is():
     unknown = numbers(an_outcome([1, 1], [1, 1], accuracy=np.array([0.5, math.nan])))
     assert math.isnan(unknown["avg_client_accuracy"])
     assert math.isnan(unknown["accuracy_variance"])
+
+
+def test_the_three_readings_by_hand():
+    outcome = an_outcome([4, 2, 1, 0], [4, 4, 2, 0])
+    outcome.ledger.utility[:], outcome.ledger.surrogate_utility[:] = [4, 2, 1, 0], [0, 2, 2, 0]
+    found = numbers(outcome)
+    per_online, per_selection, undivided = [4, 2, 2], [4, 4, 4], [4, 4, 3]  # client 3 never came
+    for name, of in (("utility_cv", metrics.cv), ("jain_utility", metrics.jain), ("fairness_variance", np.var)):
+        assert found[name] == pytest.approx(of(per_online))
+        assert found[in_reading(name, "participation")] == pytest.approx(of(per_selection))
+        assert found[in_reading(name, "imputed")] == pytest.approx(of(undivided))
+    assert found["fairness_variance_per_round"] == pytest.approx(np.var(per_online) / 16)
+
+
+def test_spans_are_fair_only_if_every_one_of_them_is():
+    turns = [np.array([0, 1]), np.array([2, 3])]
+    lumps = [np.array([0, 1]), np.array([0, 1]), np.array([2, 3]), np.array([2, 3])]
+    assert metrics.span_gap(turns * 2, 4, 2) == 0
+    assert metrics.span_gap(lumps, 4, 2) == 1
+    assert math.isnan(metrics.span_gap(turns[:1], 4, 2))
+
+
+def test_recall_is_over_the_labels_that_are_there():
+    found = numbers(an_outcome([1, 1], [1, 1], recall=np.array([0.5, math.nan, 1.0])))
+    assert (found["worst_recall"], found["mean_recall"]) == (0.5, 0.75)
+    assert math.isnan(numbers(an_outcome([1, 1], [1, 1]))["worst_recall"])
+
+
+def test_late_accuracies_and_recall_come_from_the_folder(tmp_path):
+    """What is averaged over the last tenth of the rounds is the same when a run is opened, or was resumed."""
+    spec = Spec(methods=["uniform"], rounds=30, cohort=2, population={"clients": 6}, data={"set": "logistic"})
+    fresh = execute(spec)
+    stored = execute(spec, out=tmp_path / "run")
+    opened = Run.open(tmp_path / "run")
+    for run in (stored, opened):
+        assert run.table.row("uniform") == fresh.table.row("uniform")
+    one = opened.runs[0]
+    assert one.late == (one.column("avg_client_accuracy")[-3:].mean(), np.mean(one.worst[-3:]))
+    assert one.worst[-1] == opened.table.mean("worst_accuracy", "uniform")
+    recall = one.facts.recall
+    assert recall is not None
+    assert opened.table.mean("worst_recall", "uniform") == recall.min()
 
 
 def test_every_measure_says_what_it_is():

@@ -138,8 +138,8 @@ def test_cite_names_specs_and_keys(fedparity, tmp_path):
 
 
 def test_cite_says_when_there_is_nothing_or_no_such_thing(fedparity, tmp_path):
-    assert fedparity("cite", "round_robin") == (0, "", "round_robin: nothing to cite beyond fedparity itself\n")
-    assert json.loads(fedparity("cite", "round_robin", "--json")[1]) == {"keys": [], "bibtex": ""}
+    assert fedparity("cite", "with_quota") == (0, "", "with_quota: nothing to cite beyond fedparity itself\n")
+    assert json.loads(fedparity("cite", "with_quota", "--json")[1]) == {"keys": [], "bibtex": ""}
     code, out, err = fedparity("cite", "qfairr")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "unknown table or name 'qfairr'; did you mean 'qfair'?" in err

@@ -85,7 +85,7 @@ def test_reactive_weights_by_hand():
     view = view_of([0.9, 0.5, 0.1], 1, ledger=ledger, round=10)
     rules = {m: SCHEDULERS.build(f"reactive:missed={m}") for m in ("offline", "since_selected", "not_selected")}
     assert rules["offline"].missed_rounds(view).tolist() == [1, 5, 9]
-    assert rules["since_selected"].missed_rounds(view).tolist() == [0, 10, 7]
+    assert rules["since_selected"].missed_rounds(view).tolist() == [1, 10, 8]
     assert rules["not_selected"].missed_rounds(view).tolist() == [6, 10, 9]
     assert rules["offline"].select(None, view, stream(0, "x"))[0].clients.tolist() == [2]
     weight = 1 / (np.array([0.9, 0.5, 0.1]) + 1e-3) * (1 + 0.7 * np.array([1, 5, 9]))
@@ -265,7 +265,7 @@ def test_spare_slots_go_to_those_over_quota_only_when_nobody_else_is_there():
         ("with_quota:window=0", "window=0 must be a whole number of at least 1"),
         ("parity:ratio=nan", "must be a finite number"),
         ("reactive:lam=-1", "lam=-1.0 must be a finite number of at least 0"),
-        ("reactive:eps=0", "eps=0.0 must be a finite number above 0"),
+        ("reactive:eps=-1", "eps=-1.0 must be a finite number of at least 0"),
         ("reactive:missed=x", "offline or since_selected or not_selected"),
         ("inverse:replce=true", "did you mean 'replace'"),
         ("unifrm", "did you mean 'uniform'"),

@@ -19,9 +19,11 @@ from fedparity import (
     Journal,
     Ledger,
     NoTraining,
+    Setting,
     Trace,
     run,
     run_side_by_side,
+    schedule,
     stream,
 )
 from fedparity.core.protocols import Engine, Feedback, Learner
@@ -131,7 +133,8 @@ def test_power_of_choice_without_losses_says_what_to_do():
     for variant in ("pow", "cpow"):
         with pytest.raises(ConfigError, match="use variant=rpow, or give"):
             SCHEDULERS.build(f"power_of_choice:variant={variant}").select(None, view, stream(0, "x"))
-    SCHEDULERS.build("power_of_choice:variant=rpow").select(None, view, stream(0, "x"))
+    rule = SCHEDULERS.build("power_of_choice:variant=rpow")
+    rule.select(rule.init(4), view, stream(0, "x"))
 
 
 def test_power_of_choice_asks_for_as_many_samples_as_its_variant_needs():
@@ -147,15 +150,35 @@ def test_power_of_choice_asks_for_as_many_samples_as_its_variant_needs():
 
 def test_a_loss_not_known_ranks_last_and_a_client_never_seen_first():
     ledger = Ledger.empty(4)
-    ledger.last_completed[:] = [3, 3, 3, -1]
-    ledger.loss[:] = [1.0, np.nan, 2.0, np.nan]
     rule = SCHEDULERS.build("power_of_choice:variant=rpow,d=4")
+    reports = [ClientReport(k, np.zeros(1), loss_before=loss) for k, loss in enumerate((1.0, np.nan, 2.0))]
+    state = rule.learn(rule.init(4), Feedback(3, np.zeros(1), reports, ledger, None))
     order = []
     for cohort in range(1, 5):
         view = RoundView(4, None, cohort, np.arange(4), np.ones(4), None, ledger)
-        chosen = rule.select(None, view, stream(0, "x"))[0].clients.tolist()
+        chosen = rule.select(state, view, stream(0, "x"))[0].clients.tolist()
         order += [k for k in chosen if k not in order]
     assert order == [3, 2, 0, 1]
+
+
+@pytest.mark.parametrize("utility", ["none", "loss_drop", "global_loss_drop"])
+def test_rpow_ranks_by_what_clients_report_whatever_is_credited(utility):
+    task, asked = Quadratic.random(6, dim=2, seed=1), []
+
+    class Watch:
+        def on_round(self, method, record, ledger, params):
+            asked.append(record.selected.tolist())
+
+    rule = SCHEDULERS.build("power_of_choice:variant=rpow,d=6")
+    trace = Trace.from_matrix(np.ones((8, 6), bool))
+    method = Coordinator(2, scheduler=rule, utility=utility)
+    state = run(
+        method, Intermittent(InProcess(task), trace), 8, params=np.zeros(2), num_clients=6, observers=[Watch()]
+    )  # fmt: skip
+    assert sorted(k for cohort in asked[:3] for k in cohort) == list(range(6))  # first those never seen
+    assert np.isfinite(state.scheduler).all()
+    largest = np.argsort(-state.scheduler)[:2]
+    assert method.plan(state, np.arange(6))[0].cohort.clients.tolist() == sorted(largest.tolist())
 
 
 def test_fairfedcs_tells_help_from_harm():
@@ -210,12 +233,74 @@ def test_oort_avoids_the_slow():
     assert hits[5:].sum() < 0.1 * hits.sum()
 
 
+class Timed(NoTraining):
+    """Everybody loses alike; clients from 10 on take ten times as long, where anybody says how long it took."""
+
+    told = True
+
+    def train(self, plan):
+        for k in plan.cohort.clients.tolist():
+            seconds = (1.0 + 9 * (k >= 10)) * (1 + k / 1000)
+            duration = seconds if self.told else float("nan")
+            yield ClientReport(k, np.zeros(0), loss_rms=1 / (1 + plan.round), duration=duration)
+
+
+class Untimed(Timed):
+    told = False
+
+
+def test_oort_s_penalty_and_pacer_act_on_durations_that_reports_tell():
+    """In a run: slow clients lose slots, and T rises as the utility falls; without durations neither happens."""
+    share, threshold = {}, {}
+    for engine in (Timed(20), Untimed(20)):
+        told = engine.told
+        rule = SCHEDULERS.build("oort:exploration=.5,window=10,blacklist=none,cutoff=.5")
+        trace = Trace.from_matrix(np.ones((60, 20), bool))
+        state = run(Coordinator(4, scheduler=rule), Intermittent(engine, trace), 60, num_clients=20)
+        share[told] = state.ledger.selected[10:].sum() / state.ledger.selected.sum()
+        threshold[told] = state.scheduler.threshold
+        assert np.isnan(state.scheduler.duration).all() != told
+    assert share[True] < 0.35
+    assert share[False] > 0.4
+    assert threshold[True] > 10
+
+
 def test_refl_asks_who_will_not_be_back():
     view = RoundView(
         0, None, 1, np.arange(3), np.array([0.1, 0.5, 0.9]), None, Ledger.empty(3),
         expected=lambda rounds: np.array([2.0, 1.0, 0.5]) * rounds,
     )  # fmt: skip
     assert SCHEDULERS.build("refl").select(None, view, stream(0, "x"))[0].clients.tolist() == [2]
+
+
+def test_refl_does_not_ask_again_for_five_rounds():
+    """One of eight, all always there: nobody is asked before its time; with six of eight slots are filled first."""
+    trace = Trace.from_matrix(np.ones((20, 8), bool))
+    asked = []
+
+    class Watch:
+        def on_round(self, method, record, ledger, params):
+            asked.append(set(record.selected.tolist()))
+
+    for text, rounds_apart in (("refl", 5), ("refl:hold=3", 3), ("refl:hold=0", 1)):
+        asked.clear()
+        method = Coordinator(1, scheduler=SCHEDULERS.build(text))
+        run(method, Intermittent(NoTraining(8), trace), 20, num_clients=8, observers=[Watch()])
+        last, gaps = {}, []
+        for t, cohort in enumerate(asked):
+            gaps += [t - last[k] for k in cohort if k in last]
+            last |= dict.fromkeys(cohort, t)
+        assert min(gaps) >= rounds_apart
+    method = Coordinator(6, scheduler=SCHEDULERS.build("refl"))  # who is held off is asked before slots stay empty
+    state = run(method, Intermittent(NoTraining(8), trace), 20, num_clients=8)
+    assert state.ledger.selected.sum() == 120
+
+
+def test_refl_is_less_unequal_when_it_holds_off():
+    setting = Setting(AVAILABILITY.build("paper_like"), 100, 200, 5, draws=4)
+    held, free = (schedule(SCHEDULERS.build(text), setting).means()["gini"] for text in ("refl", "refl:hold=0"))
+    assert held < 0.55
+    assert free > 0.6
 
 
 def test_oldest_first_starts_with_those_never_asked():

@@ -109,7 +109,7 @@ class Failing(Disk):
 
 
 @pytest.mark.usefixtures("files_for_all")
-@pytest.mark.parametrize("n", range(0, 30, 3))
+@pytest.mark.parametrize("n", range(0, 27, 3))
 def test_a_disk_that_stays_full(tmp_path, n):
     spec = spec_of(*SPEC, methods=METHODS)
     run = tmp_path / "run"

@@ -19,7 +19,7 @@ from fedparity.experiment.runner import execute, state_classes
 from fedparity.store import Disk, Store, checkpoints, verify
 from stored_runs import contents, outcome, run_into, spec_of, unclose
 
-FLIPS = 200
+FLIPS = [70, pytest.param(300, marks=pytest.mark.slow)]
 SPEC = ("rounds=5", "population.clients=9")
 
 
@@ -73,10 +73,11 @@ def test_an_intact_run_is_intact(copy, closed):
     assert run_into.notices == []
 
 
-def test_a_flipped_bit_in_any_file_is_found(copy, closed):
+@pytest.mark.parametrize("n", FLIPS)
+def test_a_flipped_bit_in_any_file_is_found(copy, closed, n):
     intact = contents(copy)
     missed = []
-    for name, at, bit in flips(copy, FLIPS, seed=4):
+    for name, at, bit in flips(copy, n, seed=4):
         data = bytearray(intact[name])
         data[at] ^= 1 << bit
         (copy / name).write_bytes(data)

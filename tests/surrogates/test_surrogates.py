@@ -156,6 +156,13 @@ def test_old_updates_are_not_logged_as_free_of_bias(memory, weighting):
     assert [math.isnan(bound) for bound in again] == stale
 
 
+def test_a_surrogate_s_bound_does_not_stand_for_a_memory_that_has_none():
+    found = [r for r, _ in run_bounds("global_loss_drop", "utility", "memory_mean", "last_updates:own=replace")]
+    stale = [bool(record.row_weights[record.row_ages > 0].any()) for record in found]
+    assert any(record.surrogate.eta_sum for record in found)
+    assert [math.isnan(record.surrogate.bias_bound) for record in found] == stale
+
+
 def test_decayed_updates_keep_their_own_bound():
     found = [record.surrogate for record, _ in run_bounds("none", "none", "decayed_mean", "decayed:epsilon=2")]
     assert any(s.eta_sum for s in found)

@@ -357,6 +357,20 @@ def test_php_fl_sends_the_auxiliary_and_keeps_the_local_model():
     assert importance[replaced].max() <= np.sort(importance)[len(FIRST) // 4 - 1] or (local == FIRST).all()
 
 
+def test_php_fl_s_teachers_are_not_moved_by_their_pupils():
+    """The gradient of each model is that of the ensemble and of its own lesson, with the other model as it is."""
+    lesson, pieces = PhpFl(lam=1.0, temperature=2.0), stream(0, "logits").normal(size=(2, 5, 4)).astype(np.float32)
+    y = torch.arange(5) % 4
+    aux, local = (torch.tensor(piece, requires_grad=True) for piece in pieces)
+    lesson.joint([aux, local], y).backward()
+    for pupil, teacher in ((aux, local), (local, aux)):
+        own, fixed = pupil.detach().clone().requires_grad_(), teacher.detach()
+        soft = torch.softmax(fixed / 2, dim=1)
+        taught = (soft * (soft.log() - torch.log_softmax(own / 2, dim=1))).sum(1).mean() * 4
+        (torch.nn.functional.cross_entropy((own + fixed) / 2, y) + taught).backward()
+        np.testing.assert_allclose(pupil.grad, own.grad, atol=1e-6)
+
+
 def test_the_client_s_own_rules_run_in_a_federation():
     for rule in (Prox(0.1), Ditto(), Received(), PhpFl()):
         coordinator = Coordinator(cohort=4, scheduler=Uniform(), local=rule)

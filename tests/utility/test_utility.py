@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from fedparity import ClientReport, ConfigError, Evals, Ledger, RoundError
-from fedparity.utility import UTILITIES, AccuracyGain, GlobalLossDrop, LossDrop
+from fedparity import ClientReport, ConfigError, Evals, Ledger, RoundError, Spec, execute, stream
+from fedparity.experiment.tasks import build_task
+from fedparity.utility import UTILITIES, AccuracyGain, AuthorsLossDrop, GlobalLossDrop, LossDrop
 
 CLIENTS = [0, 2, 3]
 
@@ -90,3 +91,54 @@ def test_rules_on_the_shared_model_need_it_evaluated(name):
 def test_a_bound_of_nothing_is_refused(name, bound):
     with pytest.raises(ConfigError, match=f"bound={bound}"):
         UTILITIES.build(f"{name}:bound={bound}")
+
+
+def test_the_authors_rule_credits_what_was_gained_between_two_selections():
+    ledger = a_ledger([5, np.nan, 1])  # client 2 is selected for the first time
+    utility, loss, _ = AuthorsLossDrop(bound=3).credit(None, reports([1, 4, 2]), ledger, None)
+    assert utility.tolist() == [3, 0, 0]  # more than M, nothing at first, a rise
+    assert loss.tolist() == [1, 4, 2]
+
+
+def a_spec(utility, **more):
+    people = {"clients": 12, "availability": "bernoulli:low=.05,high=.4"}
+    keys = {"methods": ["uniform", "mifa"], "rounds": 9, "cohort": 3, "data": {"set": "logistic"}} | more
+    return Spec(**keys, utility=utility, population=people)
+
+
+def test_accuracy_changes_of_all_clients_telescope():
+    """Section 4.2: summed over rounds, everybody's credit is its final minus its initial accuracy."""
+    spec = a_spec("accuracy_change")
+    task = build_task(spec, 0)
+    first = task.evaluate(task.init(stream(0, "init")), np.arange(12)).accuracy
+    run = execute(spec)
+    for one in run.runs:
+        assert one.ledger.utility == pytest.approx(one.accuracy - first, abs=1e-12)
+        assert (one.ledger.utility[one.ledger.online == 0] != 0).any() or (one.ledger.online > 0).all()
+        assert Ledger.replay(12, one.records) == one.ledger
+        credited = np.concatenate([[*r.utility, *r.others.utility] for r in one.records])
+        assert credited.min() < 0 < credited.max()
+    apart = [set(r.others.clients.tolist()) & set(r.completed.tolist()) for one in run.runs for r in one.records]
+    assert not any(apart)
+
+
+def test_accuracy_gain_is_another_rule():
+    changed, gained = (execute(a_spec(rule)).runs[0].ledger for rule in ("accuracy_change", "accuracy_gain"))
+    assert (gained.utility >= 0).all()
+    assert not gained.utility[gained.completed == 0].any()
+    assert changed.utility[changed.completed == 0].any()
+
+
+@pytest.mark.parametrize("rule", ["accuracy_change", "accuracy_gain"])
+def test_a_rule_that_a_task_cannot_supply_is_refused_before_anything_is_trained(rule, tmp_path):
+    spec = a_spec(rule, data={"set": "quadratic"})
+    for where in (None, tmp_path / "run"):
+        with pytest.raises(ConfigError, match=f"utility '{rule}' needs accuracies, which data.set='quadratic' has not"):
+            execute(spec, out=where)
+    assert not (tmp_path / "run").exists()
+
+
+def test_crediting_everybody_needs_models_evaluated():
+    rule = UTILITIES.build("accuracy_change")
+    with pytest.raises(RoundError, match="pass evaluate= to absorb"):
+        rule.credit(rule.init(4), reports([1] * 3), Ledger.empty(4), None)

@@ -1,10 +1,21 @@
-"""FedAvg's three averages, by hand."""
+"""FedAvg's three averages, by hand; AFL where few of many take part."""
 
 import numpy as np
 import pytest
 
-from fedparity import ClientReport, Coordinator, Ledger, Rows
+from fedparity import (
+    AVAILABILITY,
+    ClientReport,
+    Coordinator,
+    InProcess,
+    Intermittent,
+    Ledger,
+    Rows,
+    run,
+    stream,
+)
 from fedparity.schedulers import Fixed
+from fedparity.tasks import Logistic
 from fedparity.weightings import BySize, Mean, OverAll
 
 ROWS = Rows(
@@ -40,3 +51,43 @@ def test_by_hand(rule, weights, model):
 def test_by_size_of_one_sample_each_is_the_mean():
     rows = Rows(ROWS.clients, ROWS.deltas, ROWS.ages, np.ones(2), ROWS.losses, ROWS.probs)
     assert BySize().weigh(None, rows, Ledger.empty(10))[0].tolist() == [0.5, 0.5]
+
+
+# --- AFL with few of many
+
+
+def run_afl(text, rounds=60):
+    """The weights of every round of a learning task, N=100, m=5, paper_like, and how often nobody had any lambda."""
+    task = Logistic.synthetic(100)
+    trace = AVAILABILITY.build("paper_like").draw(100, rounds, 0)
+    method = Coordinator(5, scheduler="uniform", weighting=text)
+    kept = []
+
+    class Watch:
+        def on_round(self, method, record, ledger, params):
+            kept.append(record.row_weights)
+
+    engine = Intermittent(InProcess(task), trace)
+    state = run(method, engine, rounds, params=task.init(stream(0, "init")), num_clients=100, observers=[Watch()])
+    return kept, state.weighting.fallbacks
+
+
+def is_mixture(weights):
+    return weights.min() > 0 and weights.max() < 1 and weights.max() - weights.min() > 1e-3
+
+
+def test_afl_is_a_mixture_where_few_of_many_take_part():
+    weights, fallbacks = run_afl("agnostic")
+    assert fallbacks == 0
+    assert all(w.sum() == pytest.approx(1) and w.min() > 0 and w.max() < 0.9 for w in weights)
+    # In the first round nobody is told apart, and later some cohort may be new to it.
+    assert sum(is_mixture(w) for w in weights[1:]) > 0.9 * len(weights)
+
+
+def test_afl_says_how_often_it_fell_back_to_the_mean(caplog):
+    with caplog.at_level("INFO", logger="fedparity"):
+        weights, fallbacks = run_afl("agnostic:form=projected,unbiased=true")
+    assert fallbacks > 30
+    assert sum(is_mixture(w) for w in weights) < 0.2 * len(weights)
+    assert len(caplog.records) == fallbacks
+    assert "nobody that came has any weight" in caplog.text

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedparity.availability import AVAILABILITY
+from fedparity.availability.speeds import SPEEDS
 from fedparity.core.errors import ConfigError, FedparityError, unknown
 from fedparity.core.imports import without_imports
 from fedparity.core.registry import OURS, Registry, component_class
@@ -40,6 +41,7 @@ Entry: TypeAlias = dict[str, Any]
 COMPONENTS: dict[str, Registry[Any]] = {
     "schedulers": SCHEDULERS,
     "availability": AVAILABILITY,
+    "speeds": SPEEDS,
     "estimators": ESTIMATORS,
     "utilities": UTILITIES,
     "weightings": WEIGHTINGS,

@@ -14,6 +14,7 @@ from fedparity.cli.console import (
     Bar,
     Overrides,
     Overwrite,
+    Reading,
     Resume,
     print_json,
     print_text,
@@ -25,6 +26,7 @@ from fedparity.cli.show import show_comparison
 from fedparity.core.errors import ConfigError, OutputError, unknown
 
 if TYPE_CHECKING:
+    from fedparity.core.ledger import Normaliser
     from fedparity.experiment.compare import Comparison
     from fedparity.experiment.spec import MethodSpec, Spec
 
@@ -50,6 +52,7 @@ def compare_command(
     reference: Annotated[
         str | None, typer.Option(help="Differences are to this method.", show_default="uniform, else the first")
     ] = None,
+    normaliser: Reading = None,
     workers: Annotated[
         int | None,
         typer.Option(help="Threads; the results are the same with any number.", show_default="all processors"),
@@ -86,18 +89,18 @@ def compare_command(
         for option, value in given.items():
             if value is not None:
                 raise ConfigError(f"{option} is for runs to be made, but {runs[0]} is there already; leave it out")
-        _compare_runs(runs, out or FOLDER, reference, shown)
+        _compare_runs(runs, out or FOLDER, (reference, normaliser), shown)
         return
     if methods is None and spec is None:
         raise ConfigError("nothing to compare; give folders of runs, --methods a,b,c or --spec FILE")
-    options = {"rounds": rounds, "seeds": seeds, "execution.workers": workers}
+    options = {"rounds": rounds, "seeds": seeds, "normaliser": normaliser, "execution.workers": workers}
     laid_over = [f"{key}={value}" for key, value in options.items() if value is not None] + (overrides or [])
     built = _spec_of(spec, methods, beta, laid_over)
     _check_reference(reference, [m.name for m in built.methods])
     _run_and_compare(built, out or RUN_FOLDER, reference, shown, resume=resume, overwrite=overwrite)
 
 
-def _compare_runs(runs: list[Path], out: Path, reference: str | None, shown: str) -> None:
+def _compare_runs(runs: list[Path], out: Path, by: tuple[str | None, Normaliser | None], shown: str) -> None:
     from fedparity.experiment.compare import ComparedRun, compare
 
     if (out / "run.db").exists():
@@ -108,7 +111,7 @@ def _compare_runs(runs: list[Path], out: Path, reference: str | None, shown: str
             bar.tell("reading runs", done, len(runs), run.name)
             parts.append(ComparedRun.of(run))
         bar.tell("comparing", 0, 0)
-        found = compare(parts, reference)
+        found = compare(parts, *by)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

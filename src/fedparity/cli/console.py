@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
 
 from fedparity.core.errors import FedparityError
+from fedparity.core.ledger import Normaliser
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +33,15 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a spec key: key=value. Repeatable."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
+Reading = Annotated[
+    Normaliser | None,
+    typer.Option(
+        "--normaliser",
+        metavar="RULE",
+        help="Compare utilities by availability, participation or imputed.",
+        show_default="the spec's, else availability",
+    ),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in the folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]
 

@@ -6,20 +6,25 @@ Exit codes: 0 done; 1 a check failed; 2 bad input, one line on stderr; 3 ended e
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import click
 import typer
 
+from fedparity.cli.audit import audit_command
 from fedparity.cli.cite import cite_command
+from fedparity.cli.claims import claims_command
 from fedparity.cli.compare import compare_command
 from fedparity.cli.console import ENDED_EARLY, INTERRUPTED, Command, EndedEarlyError, fail, group, print_text
 from fedparity.cli.data import data_app
 from fedparity.cli.erase import erase_command
 from fedparity.cli.export import export_command
 from fedparity.cli.list import list_command
+from fedparity.cli.paper import paper_command
 from fedparity.cli.report import report_command
 from fedparity.cli.run import demo_command, init_command, run_command
 from fedparity.cli.schedule import schedule_command
@@ -36,11 +41,14 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "schedule": schedule_command,
     "tune": tune_command,
     "report": report_command,
+    "audit": audit_command,
     "verify": verify_command,
     "export": export_command,
     "erase": erase_command,
     "list": list_command,
     "cite": cite_command,
+    "paper": paper_command,
+    "claims": claims_command,
 }
 
 app = group(
@@ -61,6 +69,7 @@ def main() -> None:
     """Run the command line; every expected error is one line and an exit code."""
     try:
         code = app(standalone_mode=False, prog_name="fedparity")
+        sys.stdout.flush()  # here a full disk is one line; at exit it would be a traceback
     except EndedEarlyError as error:
         fail(str(error), ENDED_EARLY)
     except FedparityError as error:
@@ -74,11 +83,21 @@ def main() -> None:
         fail(_usage(error))
     except MemoryError:
         fail("not enough memory for that many clients and rounds; lower --clients, --rounds or --workers")
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+    except OSError as error:
+        _unwritable(error)
     else:
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _unwritable(error: OSError) -> NoReturn:
+    """End because nobody reads the output any more, or because the disk is full; what else goes wrong is raised."""
+    if isinstance(error, BrokenPipeError):
+        sys.stderr.close()
+        sys.exit(1)
+    if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+        raise error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left to print is dropped, not tried again at exit
+    fail(f"the output cannot be written ({error.strerror}); make room and run it again")
 
 
 def _usage(error: click.UsageError) -> str:

@@ -18,6 +18,7 @@ from fedparity.cli.console import (
     EndedEarlyError,
     Overrides,
     Overwrite,
+    Reading,
     Resume,
     print_json,
     say,
@@ -54,6 +55,7 @@ def run_command(
         Path | None, typer.Option(help="Folder for the results.", show_default="runs/ and the spec's name")
     ] = None,
     overrides: Overrides = None,
+    normaliser: Reading = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -66,7 +68,8 @@ def run_command(
     """
     from fedparity.experiment.spec_file import load, to_toml
 
-    loaded = load(spec, overrides or [])
+    overrides = [*(overrides or []), *([f"normaliser={normaliser}"] if normaliser else [])]
+    loaded = load(spec, overrides)
     text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8")
     folder = out or Path("runs") / loaded.name
     _carry_out(loaded, text, folder, resume=resume, overwrite=overwrite, as_json=as_json)

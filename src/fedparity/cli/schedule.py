@@ -20,12 +20,12 @@ COMPARED = (
     "uniform",
     "inverse",
     "reactive",
-    "reactive:missed=since_selected",
+    "cup_authors",
     "round_robin",
     "least_served",
     "parity",
 )
-"""What `--scheduler all` compares: every scheduler aimed at equal shares, and the paper's rules in both readings."""
+"""What `--scheduler all` compares: those aimed at equal shares, the paper's rule as printed and as coded."""
 
 
 def schedule_command(
@@ -78,6 +78,9 @@ def schedule_command(
     by: Annotated[
         Target, typer.Option(help="What to compare: equal shares, counts or utility per round online.")
     ] = "share",
+    online_limit: Annotated[
+        bool, typer.Option("--online-limit", help="Add what the fairest scheduler known reaches without hindsight.")
+    ] = False,
     workers: Annotated[int, typer.Option(help="Processes; the results are the same with any number.")] = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -90,6 +93,7 @@ def schedule_command(
     from fedparity.core.trace import Trace
     from fedparity.estimators import estimator_of
     from fedparity.experiment import Gains, Setting, schedule
+    from fedparity.experiment.schedule import with_online_limit
     from fedparity.schedulers import SCHEDULERS
 
     asked = [name for text in scheduler or ["parity"] for name in split_list(text) or [text]]
@@ -127,11 +131,14 @@ def schedule_command(
         for note, policy in built.items():
             tell(0)
             results.append(schedule(policy, setting, name=note, workers=workers, progress=tell, by=by))
+    online = None
+    if online_limit:
+        results, online = with_online_limit(results, workers=workers)
     if as_json:
         found = [_json(result, availability) for result in results]
         print_json(found[0] if len(found) == 1 else found)
     else:
-        show_schedules(results, availability, by)
+        show_schedules(results, availability, by, online)
 
 
 def _population(text: str, rounds: int | None, **replay: Any) -> Availability | Trace:

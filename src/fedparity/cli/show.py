@@ -28,7 +28,15 @@ RUN_COLUMNS = (
 )
 """The table after a run: how good the model is and for whom, then shares of slots."""
 SHOWN: dict[Target, tuple[str, ...]] = {
-    "share": (*RUN_COLUMNS[3:8], "never_served_limit", "fill"),
+    "share": (
+        *RUN_COLUMNS[3:5],
+        "selection_gap_online",
+        *RUN_COLUMNS[5:7],
+        "gini_online",
+        RUN_COLUMNS[7],
+        "never_served_limit",
+        "fill",
+    ),
     "opportunity": ("cv_per_opportunity", "cv_per_opportunity_limit", "never_served", "fill"),
     "utility": ("utility_cv", "jain_utility", "fill"),
 }
@@ -84,8 +92,8 @@ def show_run(run: Run) -> None:
     say(said if used else "No update of any client was ever used.", wrap=True)
 
 
-def show_schedules(results: list[Schedule], availability: str, by: Target) -> None:
-    """The table of a scheduling comparison, and its outcome in a sentence."""
+def show_schedules(results: list[Schedule], availability: str, by: Target, online: str | None = None) -> None:
+    """The table of a scheduling comparison, and its outcome in a sentence; `online` set the online limit."""
     from fedparity.experiment.schedule import schedule_table
 
     s = results[0].setting
@@ -96,11 +104,13 @@ def show_schedules(results: list[Schedule], availability: str, by: Target) -> No
     table = schedule_table(results)
     show_measures(table, SHOWN[by], first="scheduler", decides=DECIDES[by])
     say(verdict_of(table, by), wrap=True)
+    if online is not None:
+        gini = table.mean("gini_online", table.methods[0])
+        say(f"Without hindsight nothing known comes closer than {online} (Gini {gini:.3f}).", wrap=True)
 
 
 def show_comparison(found: Comparison, files: Sequence[str]) -> None:
     """The tables of a comparison, its outcome, and where its files are."""
-    from fedparity.experiment.compare import BLOCKS
     from fedparity.metrics.measures import heading
 
     s, seeds = found.spec, len(found.seeds)
@@ -108,11 +118,9 @@ def show_comparison(found: Comparison, files: Sequence[str]) -> None:
         f"{s.population.clients} clients ({s.population.shown}), {s.rounds} rounds, {s.asked} asked per round, "
         f"{seeds} seed{'s' if seeds > 1 else ''} on one trace"
     )
-    for block in BLOCKS:
-        keys = found.shown(block)
-        if keys:
-            rows = [(n, *(_mean(found, key, n) for key in keys)) for n in found.methods]
-            _table(("mean ± sd", *(heading(key, narrow=True) for key in keys)), rows)
+    for keys in found.blocks():
+        rows = [(n, *(_mean(found, key, n) for key in keys)) for n in found.methods]
+        _table(("mean ± sd", *(heading(key, narrow=True) for key in keys)), rows)
     _show_differences(found)
     _show_cost(found)
     say(found.outcome(), wrap=True)

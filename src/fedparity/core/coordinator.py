@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
+from fedparity.core.credit import credit
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
-from fedparity.core.grow import grown
+from fedparity.core.grow import Grows, grown
 from fedparity.core.intake import Intake, clients_of, rows_of, sort_out
 from fedparity.core.ledger import Ledger, read_only
 from fedparity.core.protocols import (
@@ -29,7 +30,6 @@ from fedparity.core.protocols import (
     Estimator,
     Evaluate,
     Feedback,
-    Grows,
     Learner,
     Local,
     Memory,
@@ -210,6 +210,7 @@ class Coordinator:
             memory=self.memory.init(num_clients),
             kept={},
             server=self.server.init(len(model)),
+            first=model if self.local.begins_with_first else None,
         )
 
     def grow(self, state: State, num_clients: int) -> State:
@@ -254,11 +255,14 @@ class Coordinator:
             state.ledger.read_only(),
             losses=None if losses is None else lambda ids, samples: losses(state.params, ids, samples),
             expected=lambda rounds: estimator.remaining(state.estimator, available, rounds),
+            futures=lambda *how: estimator.futures(
+                state.estimator, np.bincount(available, minlength=state.ledger.num_clients) > 0, *how
+            ),
             labels=self.labels,
         )
         rng = stream(self.seed, "select", state.round)
         cohort, state.scheduler = select(self.scheduler, state.scheduler, view, rng)
-        asked = cohort.clients.tolist()
+        asked, rate = cohort.clients.tolist(), self.local_rate.scale(state.round)
         plan = RoundPlan(
             round=state.round,
             seed=self.seed,
@@ -266,9 +270,9 @@ class Coordinator:
             cohort=cohort,
             params=state.params,
             run=self.gate.run,
-            local=self.local,
-            kept={client: state.kept[client] for client in asked if client in state.kept},
-            rate=self.local_rate.scale(state.round),
+            local=self.local.at_rate(rate),
+            kept={k: kept for k in asked if (kept := state.kept.get(k, state.first)) is not None},
+            rate=rate,
             report_fields=self.report_fields,
             busy=busy,
             key=self.gate.key,
@@ -301,12 +305,8 @@ class Coordinator:
             intake = Intake([], [], intake.failed)
         used = intake.used
         rows, weights = self._step(state, plan, intake)
-        utility, loss = self._credit(state, used, evaluate)
-        late_utility, late_loss = self._credit(state, intake.late, evaluate)
-        origins = np.array([report.origin for report in intake.late], dtype=np.int64)
-        stand_in = self._stand_in(state, plan, evaluate)
-        if weights[rows.ages > 0].any() and not stand_in.eta_sum:  # without an eta Lemma 3 says nothing of old updates
-            stand_in = replace(stand_in, bias_bound=np.nan)
+        utility, loss, others = credit(self.utility, state, used, plan.params, evaluate)
+        stand_in = self._stand_in(state, plan, evaluate, old_updates=bool(weights[rows.ages > 0].any()))
         if used:
             state.surrogate = self.surrogate.remember(state.surrogate, used, utility)
             state.memory = self.memory.remember(state.memory, used)
@@ -327,9 +327,11 @@ class Coordinator:
             row_weights=weights,
             surrogate=stand_in,
             model_sha256=hashlib.sha256(state.params.tobytes()).hexdigest(),
+            duration=_durations(used),
+            others=others,
             joined=NO_IDS if state.ledger.since is None else np.flatnonzero(state.ledger.since == plan.round),
             busy=plan.busy,
-            late=LateCredit(clients_of(intake.late), origins, late_utility, late_loss),
+            late=self._late(state, plan, intake.late, evaluate),
         )
         state.ledger.record(record)
         state.offers = intake.offers(plan, state.offers, self.gate.max_age)
@@ -339,8 +341,16 @@ class Coordinator:
         state.round += 1
         return record, state
 
+    def _late(self, state: State, plan: RoundPlan, late: list[ClientReport], evaluate: Evaluate | None) -> LateCredit:
+        if not late:
+            return LateCredit()
+        utility, loss = np.zeros(len(late)), np.full(len(late), np.nan)
+        if not self.utility.credits_all:  # else they have it already, like everybody
+            utility, loss, _ = credit(self.utility, state, late, plan.params, evaluate)
+        return LateCredit(clients_of(late), np.array([r.origin for r in late], dtype=np.int64), utility, loss)
+
     def _step(self, state: State, plan: RoundPlan, intake: Intake) -> tuple[Rows, FloatArray]:
-        came = rows_of(plan, intake, state.offers)
+        came = rows_of(plan, intake, state.offers, self.labels)
         rows, state.memory = self.memory.complete(state.memory, plan.round, came, plan.params, state.ledger)
         weights, state.weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
         if len(rows.clients):
@@ -354,23 +364,16 @@ class Coordinator:
             self.spill.settle(state.kept, self.spill.ram)
         return rows, weights
 
-    def _credit(
-        self, state: State, used: list[ClientReport], evaluate: Evaluate | None
-    ) -> tuple[FloatArray, FloatArray]:
-        if not used:
-            return NO_FLOATS, NO_FLOATS
-        evals: Evals | None = None
-        if self.utility.needs_evaluation and evaluate is not None:
-            evals = evaluate(state.params, clients_of(used))
-        utility, loss, state.utility = self.utility.credit(state.utility, used, state.ledger, evals)
-        return utility, np.where(np.isfinite(loss), loss, np.nan)  # a diverged model has no known loss
-
-    def _stand_in(self, state: State, plan: RoundPlan, evaluate: Evaluate | None) -> SurrogateCredit:
+    def _stand_in(
+        self, state: State, plan: RoundPlan, evaluate: Evaluate | None, *, old_updates: bool
+    ) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)
         stand_in, state.surrogate = self.surrogate.stand_in(
             state.surrogate, plan.round, _both(plan.available, plan.busy), state.ledger, score
         )
         eta_sum, bound = self.memory.bias(state.memory)
+        if old_updates and not eta_sum:  # without an eta Lemma 3 says nothing of old updates
+            bound = np.nan
         return replace(stand_in, eta_sum=stand_in.eta_sum + eta_sum, bias_bound=stand_in.bias_bound + bound)
 
     def _score(self, state: State, clients: Ids, evaluate: Evaluate) -> Evals:
@@ -382,3 +385,8 @@ class Coordinator:
 def _both(available: Ids, busy: Ids) -> Ids:
     """Who is online."""
     return np.union1d(available, busy) if len(busy) else available
+
+
+def _durations(used: list[ClientReport]) -> FloatArray:
+    told = np.array([r.duration for r in used], dtype=np.float64)
+    return told if np.isfinite(told).any() else NO_FLOATS

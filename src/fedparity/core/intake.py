@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedparity.core.gate import Gate
-from fedparity.core.types import NO_FLOATS, NO_IDS, ClientReport, Ids, RoundPlan, Rows
+from fedparity.core.rows import fresh_rows
+from fedparity.core.types import ClientReport, Ids, RoundPlan, Rows
 
 NO_REPLY = "no reply"
 AT_ODDS = "two updates that differ"
@@ -83,29 +85,30 @@ def sort_out(
 
 
 def _content(report: ClientReport) -> tuple[object, ...]:
-    """What a report says, bit by bit; how long it took is left out."""
-    numbers = (report.num_samples, report.loss_before, report.loss_after, report.accuracy_before)
+    """What a report says, bit by bit; what was measured of it is left out."""
+    numbers = (report.num_samples, report.loss_before, report.loss_after, report.accuracy_before, report.duration)
     return None if report.delta is None else report.delta.tobytes(), repr(numbers)
 
 
-def rows_of(plan: RoundPlan, intake: Intake, offers: Mapping[int, tuple[int, float]]) -> Rows:
+def rows_of(
+    plan: RoundPlan, intake: Intake, offers: Mapping[int, tuple[int, float]], labels: NDArray[np.int64] | None
+) -> Rows:
     """One row per usable report, in client order; a late one is as old as the round that it was asked in."""
-    used = intake.all
-    if not used:
-        return Rows(NO_IDS, (), NO_IDS, NO_FLOATS, NO_FLOATS, NO_FLOATS)
-    clients, cohort = clients_of(used), plan.cohort
-    ages = np.array([0 if r.origin is None else plan.round - r.origin for r in used], dtype=np.int64)
-    # A late report may be of a client beyond the last one asked; what stands there is replaced.
-    probs = np.append(cohort.probs, 1.0)[np.searchsorted(cohort.clients, clients)]
-    for at in np.flatnonzero(ages).tolist():
-        probs[at] = offers[used[at].client][1]
-    return Rows(
-        clients=clients,
-        deltas=[np.asarray(r.delta) for r in used],
-        ages=ages,
-        sizes=np.array([r.num_samples for r in used], dtype=np.float64),
-        losses=np.array([r.loss_before for r in used], dtype=np.float64),
-        probs=probs,
+    fresh = fresh_rows(plan, intake.used, labels)
+    if not intake.late:
+        return fresh
+    late = intake.late
+    clients = np.concatenate([fresh.clients, clients_of(late)])
+    ages = np.concatenate([fresh.ages, [plan.round - (r.origin or 0) for r in late]]).astype(np.int64)
+    order, deltas = np.lexsort((ages, clients)), [*fresh.deltas, *(np.asarray(r.delta) for r in late)]
+    return replace(
+        fresh,
+        clients=clients[order],
+        deltas=[deltas[at] for at in order],
+        ages=ages[order],
+        sizes=np.concatenate([fresh.sizes, [r.num_samples for r in late]])[order],
+        losses=np.concatenate([fresh.losses, [r.loss_before for r in late]])[order],
+        probs=np.concatenate([fresh.probs, [offers[r.client][1] for r in late]])[order],
     )
 
 

@@ -1,6 +1,7 @@
 """The journal: one line of JSON per round, chained by SHA-256, from which the ledger can be rebuilt.
 
-Only what the spec determines is written here; times and latencies are telemetry and live elsewhere. The chain is
+Only what the spec determines is written here, simulated durations among it; measured times are telemetry and live
+elsewhere. The chain is
 sha256(chain so far + sha256 of the line), so one digest stands for the whole history, anyone can recompute it with a
 few lines of any language, and a line whose client was erased can be replaced without breaking it.
 """
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import NO_IDS, LateCredit, RoundRecord, SurrogateCredit, Vector
+from fedparity.core.types import NO_IDS, Credit, FloatArray, LateCredit, RoundRecord, SurrogateCredit, Vector
 
 FORMAT = 1
 GENESIS = hashlib.sha256(b"fedparity-journal 1").hexdigest()
@@ -29,6 +30,10 @@ def link(chain: str, line_sha256: str) -> str:
 
 def _numbers(values: Any) -> list[float | None]:
     return [None if math.isnan(v) else v for v in values.tolist()]
+
+
+def _known(values: Any) -> FloatArray:
+    return np.array([math.nan if v is None else v for v in values], dtype=np.float64)
 
 
 def to_json(record: RoundRecord) -> str:
@@ -70,6 +75,10 @@ def to_json(record: RoundRecord) -> str:
             "utility": record.late.utility.tolist(),
             "loss": _numbers(record.late.loss),
         }
+    if len(record.duration):  # keys that older lines lack: rounds without them keep their bytes
+        fields["duration"] = _numbers(record.duration)
+    if len(record.others.clients):
+        fields["others"] = {"client": record.others.clients.tolist(), "utility": record.others.utility.tolist()}
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -78,6 +87,7 @@ def from_json(line: str) -> RoundRecord:
     f = json.loads(line)
     ids = {key: np.array(f[key], dtype=np.int64) for key in ("available", "selected", "completed")}
     bound = f["surrogate"]["bias_bound"]
+    others = f.get("others", {"client": [], "utility": []})
     return RoundRecord(
         round=int(f["round"]),
         **ids,
@@ -85,7 +95,7 @@ def from_json(line: str) -> RoundRecord:
         design=f["design"],
         wasted=int(f["wasted"]),
         utility=np.array(f["utility"], dtype=np.float64),
-        loss=np.array([math.nan if v is None else v for v in f["loss"]], dtype=np.float64),
+        loss=_known(f["loss"]),
         failed=tuple((int(client), str(reason)) for client, reason in f["failed"]),
         abandoned=bool(f["abandoned"]),
         row_clients=np.array(f["rows"]["client"], dtype=np.int64),
@@ -98,6 +108,8 @@ def from_json(line: str) -> RoundRecord:
             math.nan if bound is None else float(bound),
         ),
         model_sha256=str(f["model_sha256"]),
+        duration=_known(f.get("duration", [])),
+        others=Credit(np.array(others["client"], dtype=np.int64), np.array(others["utility"], dtype=np.float64)),
         joined=np.array(f["joined"], dtype=np.int64) if "joined" in f else NO_IDS,
         busy=np.array(f["busy"], dtype=np.int64) if "busy" in f else NO_IDS,
         late=_late(f["late"]) if "late" in f else LateCredit(),
@@ -109,7 +121,7 @@ def _late(f: Any) -> LateCredit:
         np.array(f["client"], dtype=np.int64),
         np.array(f["round"], dtype=np.int64),
         np.array(f["utility"], dtype=np.float64),
-        np.array([math.nan if v is None else v for v in f["loss"]], dtype=np.float64),
+        _known(f["loss"]),
     )
 
 

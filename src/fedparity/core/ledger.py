@@ -1,7 +1,7 @@
 """What each client got so far, as the server saw it: one column per fact, one row per client.
 
 The ledger is a function of the journal: `Ledger.replay(records)` rebuilds it exactly. `record` updates it in place,
-since a copy of a million rows per round would cost more than the round; take `copy()` to keep one. A client costs 52
+since a copy of a million rows per round would cost more than the round; take `copy()` to keep one. A client costs 60
 bytes.
 
 The population may be open: `grown` makes room for clients that registered since. Before that a client is as good as
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.marks import PER_CLIENT
-from fedparity.core.types import BoolArray, FloatArray, RoundRecord
+from fedparity.core.types import NO_FLOATS, BoolArray, FloatArray, RoundRecord
 
 A = TypeVar("A", bound=np.generic)
-Normaliser: TypeAlias = Literal["availability", "participation"]
+Normaliser: TypeAlias = Literal["availability", "participation", "imputed"]
+"""What cumulative utility is compared by: u/pi, u/S, or u with what surrogates credited, undivided."""
 
 NEVER = -1
 """In a `last_*` column: it has not happened."""
@@ -44,10 +45,16 @@ class Ledger:
     last_completed: NDArray[np.int32] = field(metadata=PER_CLIENT)
     loss: FloatArray = field(metadata=PER_CLIENT)
     """Last known loss on the client's own data, as the utility rule defines it; NaN before the first credit."""
+    seconds: FloatArray = field(default_factory=lambda: NO_FLOATS, metadata=PER_CLIENT)
+    """What completed work took in all, as far as clients said so."""
     since: NDArray[np.int32] | None = field(default=None, metadata=PER_CLIENT)
     """The round before which each client registered; None: everybody was there from the start."""
     late: NDArray[np.int32] | None = field(default=None, metadata=PER_CLIENT)
     """Updates of each client that came after their round's end and were used in a later one; None: there were none."""
+
+    def __post_init__(self) -> None:
+        if not len(self.seconds):  # a state that was saved before there was this column
+            self.seconds = np.zeros(len(self.online))
 
     @classmethod
     def empty(cls, num_clients: int) -> Ledger:
@@ -132,7 +139,10 @@ class Ledger:
         self.completed[record.completed] += 1
         self.last_completed[record.completed] = record.round
         self.utility[record.completed] += record.utility
+        self.utility[record.others.clients] += record.others.utility
         self.loss[record.completed] = record.loss
+        if len(record.duration):
+            self.seconds[record.completed] += np.nan_to_num(record.duration)
         for client, _ in record.failed:
             self.failed[client] += 1
         self.surrogate_utility[record.surrogate.clients] += record.surrogate.utility
@@ -148,11 +158,17 @@ class Ledger:
         return self.online > 0
 
     def normalised_utility(self, by: Normaliser = "availability", *, with_surrogates: bool = False) -> FloatArray:
-        """u_k / pi_k of the clients where it is defined: online (or, by participation, selected) at least once."""
+        """Utility of the clients where it is defined: online (or, by participation, selected) at least once.
+
+        availability: u T / online;  participation: u T / selected;  imputed: u + what surrogates credited, for with
+        them everybody had T opportunities, real or imputed.
+        """
         checks.one_of("by", by, get_args(Normaliser))
-        count = self.online if by == "availability" else self.selected
+        count = self.selected if by == "participation" else self.online
         defined = count > 0
-        utility = self.utility + self.surrogate_utility if with_surrogates else self.utility
+        utility = self.utility + self.surrogate_utility if with_surrogates or by == "imputed" else self.utility
+        if by == "imputed":
+            return np.asarray(utility[defined], dtype=np.float64)
         return np.asarray(utility[defined] * self.rounds / count[defined], dtype=np.float64)
 
     def fairness_variance(self, by: Normaliser = "availability", *, with_surrogates: bool = False) -> float:

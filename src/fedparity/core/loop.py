@@ -88,7 +88,9 @@ def run_side_by_side(
             state = coordinator.grow(now[name], registered)
             plan, state = coordinator.plan(state, available, rounds - 1 - t, losses, busy)
             reports = list(engine.train(plan))
-            record, state = coordinator.absorb(state, plan, reports, engine.evaluate, engine.validate)
+            only = coordinator.utility.evaluates
+            evaluate = engine.evaluate if only == "both" else partial(engine.evaluate, measure=only)
+            record, state = coordinator.absorb(state, plan, reports, evaluate, engine.validate)
             now[name] = state
             for observer in observers:
                 observer.on_round(name, record, state.ledger, state.params)

@@ -14,10 +14,12 @@ from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     NO_IDS,
+    BoolArray,
     ClientReport,
     Cohort,
     Descent,
@@ -92,6 +94,14 @@ class Estimator(Protocol[S]):
         """In how many of the next `rounds_left` rounds each of `clients` is expected online."""
         ...
 
+    def futures(self, state: S, online: BoolArray, rounds: int, samples: int, rng: np.random.Generator) -> BoolArray:
+        """Who might be online in the next rounds, given who is now: rounds x samples x clients.
+
+        The default draws every round by itself, at the estimated rates.
+        """
+        rates = self.estimate(state, np.arange(len(online), dtype=np.int64))
+        return np.asarray(rng.random((rounds, samples, len(online))) < rates)
+
 
 @runtime_checkable
 class Scheduler(Component, Protocol[S]):
@@ -142,15 +152,6 @@ class Learner(Protocol[S]):
         ...
 
 
-@runtime_checkable
-class Grows(Protocol[S]):
-    """A component whose memory holds more of the number of clients than one entry each, such as shares of 1."""
-
-    def grow(self, state: S, num_clients: int) -> S:
-        """The state for more clients, of which nothing is known yet."""
-        ...
-
-
 class Local(Component, Protocol):
     """How a client trains, and what it keeps from round to round; inherited from, all defaults are plain training."""
 
@@ -160,6 +161,15 @@ class Local(Component, Protocol):
     def joint(self) -> JointLoss | None:
         """One loss that all descents learn from together, for tasks that can (PyTorch); None: each the task's own."""
         return None
+
+    @property
+    def begins_with_first(self) -> bool:
+        """Whether a client that has kept nothing yet is given the run's first model as what it kept."""
+        return False
+
+    def at_rate(self, rate: float) -> Local:
+        """The rule in a round in which learning rates are multiplied by `rate`."""
+        return self
 
     def descents(self, kept: Vector | None, params: Vector) -> tuple[Descent, ...]:
         """The trainings of a round, given what the client kept and the model it received; the first is the update's."""
@@ -219,6 +229,21 @@ class Utility(Component, Protocol[S]):
         """Whether `credit` needs the new model's loss or accuracy on the participants' data."""
         return False
 
+    @property
+    def evaluates(self) -> Measure:
+        """Which of the two; what it does not name is not computed."""
+        return "both"
+
+    @property
+    def credits_all(self) -> bool:
+        """Whether everybody is credited in every round, by `credit_all` instead of `credit`."""
+        return False
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """What it needs of a task: `accuracy`."""
+        return ()
+
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
         ...
@@ -228,6 +253,12 @@ class Utility(Component, Protocol[S]):
     ) -> tuple[FloatArray, FloatArray, S]:
         """Credited utility and last known loss of each report, in its order."""
         ...
+
+    def credit_all(
+        self, state: S, evaluate: Callable[[Vector], Evals], before: Vector, after: Vector
+    ) -> tuple[FloatArray, S]:
+        """Credited utility of every client for a round between two models, which `evaluate` scores on all clients."""
+        raise RoundError(f"utility {self!r} credits participants alone; ask credit")
 
     def would_credit(self, state: S, clients: Ids, ledger: Ledger, evals: Evals) -> FloatArray | None:
         """What clients that are not here would be credited with under the model as it is; None if that is unknown."""
@@ -327,6 +358,10 @@ class Task(Scorer, Protocol):
 
     def local_steps(self) -> FloatArray | None:
         """Gradient steps that one participation of each client takes; None: not known."""
+        return None
+
+    def recall(self, params: Vector) -> FloatArray | None:
+        """Share of each label's test samples that the model recognises; None: there are no labels."""
         return None
 
 

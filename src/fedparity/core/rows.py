@@ -12,12 +12,30 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.types import FloatArray, Vector
+from fedparity.core.types import NO_FLOATS, NO_IDS, ClientReport, FloatArray, RoundPlan, Rows, Vector
 
 CHUNK = 1 << 16
 """Numbers of a row taken at a time: what fits a processor's cache."""
 RELEASE = 1 << 22
 """Bytes of mapped files looked at before their pages are given back; the system maps some of what lies around them."""
+
+
+def fresh_rows(plan: RoundPlan, used: Sequence[ClientReport], labels: NDArray[np.int64] | None) -> Rows:
+    """The updates of a round, in the order of the reports."""
+    shares = None if labels is None or not labels.sum() else labels.sum(1) / labels.sum()
+    if not used:
+        return Rows(NO_IDS, (), NO_IDS, NO_FLOATS, NO_FLOATS, NO_FLOATS, plan.rate, None, shares)
+    clients = np.array([r.client for r in used], dtype=np.int64)
+    return Rows(
+        clients=clients,
+        deltas=[np.asarray(r.delta) for r in used],
+        ages=np.zeros(len(used), dtype=np.int64),
+        sizes=np.array([r.num_samples for r in used], dtype=np.float64),
+        losses=np.array([r.loss_before for r in used], dtype=np.float64),
+        probs=plan.cohort.probs[np.searchsorted(plan.cohort.clients, clients)],
+        rate=plan.rate,
+        shares=shares,
+    )
 
 
 def mapping_of(row: Vector) -> mmap.mmap | None:

@@ -71,6 +71,8 @@ class RoundView:
     """Loss of the model as it is now on clients' own data, or on so many random samples of it (0: all)."""
     expected: Callable[[int], FloatArray] | None = None
     """In how many of the next so many rounds each available client is expected online."""
+    futures: Callable[[int, int, np.random.Generator], BoolArray] | None = None
+    """Who might be online in the next so many rounds, so many samples of it: rounds x samples x all clients."""
     labels: NDArray[np.int64] | None = None
     """Clients x labels: how many samples of each label every client has said it holds, if that is known."""
     whole: RoundView | None = None
@@ -183,6 +185,8 @@ class Prototypes:
     features: NDArray[np.float64]
     """Labels x features; zeros for a label the client does not hold."""
     counts: Ids
+    head: int | None = None
+    """Where the last layer begins in the model's vector, weights row by row and then biases; None: it ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +208,7 @@ class ClientReport:
     loss_rms: float = float("nan")
     """Root mean square over the client's samples of their losses under the model it received."""
     duration: float = float("nan")
-    """How long the client says it took, in seconds: an input to schedulers that ask for it, unlike `seconds`."""
+    """Seconds that the client says it took: unlike `seconds` an input to schedulers, so it is journalled."""
     kept: Vector | None = None
     """What a simulated client wants kept for its next round."""
     prototypes: Prototypes | None = None
@@ -237,6 +241,12 @@ class Rows:
     """Loss of the model that each client received."""
     probs: FloatArray
     """Inclusion probability given availability."""
+    rate: float = 1.0
+    """What clients' learning rates are multiplied by in this round."""
+    rates: FloatArray | None = None
+    """What they were multiplied by when each update was made; None: as in this round."""
+    shares: FloatArray | None = None
+    """Share of all samples that each client of the population holds; None: clients have not said what they hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +261,14 @@ class SurrogateCredit:
 
 
 @dataclass(frozen=True, slots=True)
+class Credit:
+    """Utility by client, those with none left out."""
+
+    clients: Ids = field(default_factory=lambda: NO_IDS)
+    utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
+
+
+@dataclass(frozen=True, slots=True)
 class LateCredit:
     """Updates that were asked for in earlier rounds and came in time for this one: they are stale rows of its step."""
 
@@ -261,19 +279,23 @@ class LateCredit:
     loss: FloatArray = field(default_factory=lambda: NO_FLOATS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
-    """What a round has beside, where clients are real: nothing of it is journalled unless it happened."""
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What the record of a round holds only where a run has it: journal lines without it keep their bytes."""
 
-    joined: Ids = field(default_factory=lambda: NO_IDS)
+    duration: FloatArray = field(default_factory=lambda: NO_FLOATS, kw_only=True)
+    """Seconds that each of `completed` took; NaN: that client did not say; empty: nobody did."""
+    others: Credit = field(default_factory=Credit, kw_only=True)
+    """Utility of clients that did not take part, by rules that credit all."""
+    joined: Ids = field(default_factory=lambda: NO_IDS, kw_only=True)
     """Who registered since the round before; in a closed population everybody did before the first."""
-    busy: Ids = field(default_factory=lambda: NO_IDS)
+    busy: Ids = field(default_factory=lambda: NO_IDS, kw_only=True)
     """Who was online, but still at work for an earlier round."""
-    late: LateCredit = field(default_factory=LateCredit)
+    late: LateCredit = field(default_factory=LateCredit, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRecord(Network):
+class RoundRecord(Extras):
     """One round as it is journalled: enough to rebuild the ledger, and to say whose data moved the model."""
 
     round: int

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedparity.availability.speeds import Clock
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.loop import Stopped
@@ -24,6 +25,8 @@ class InProcess(Engine):
     workers: int = 1
     stop: Callable[[], bool] | None = None
     """Asked before each client trains: if it says so, the round is given up with `Stopped`."""
+    clock: Clock | None = None
+    """How long each client takes, for reports that say so; None: nobody is timed."""
 
     def __post_init__(self) -> None:
         checks.at_least("workers", self.workers, 1)
@@ -43,6 +46,10 @@ class InProcess(Engine):
         """Train everybody asked: at once if the task can, else one by one."""
         if not len(plan.params):
             raise ConfigError("a task trains a model, but there is none; give its first one, params=task.init(rng)")
+        reports = self._trained(plan)
+        return reports if self.clock is None else [self.clock.timed(report, plan) for report in reports]
+
+    def _trained(self, plan: RoundPlan) -> list[ClientReport]:
         jobs = [plan.job(client) for client in plan.cohort.clients.tolist()]
         if isinstance(self.task, TrainsMany):
             if self.stop is not None and self.stop():

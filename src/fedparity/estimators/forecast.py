@@ -32,7 +32,7 @@ from fedparity.core.checks import at_least, between, positive
 from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Estimator
 from fedparity.core.trace import Trace
-from fedparity.core.types import FloatArray, Ids
+from fedparity.core.types import BoolArray, FloatArray, Ids
 
 FULL = np.iinfo(np.uint16).max
 LONGEST, BISECTIONS = 0.995, 20
@@ -154,12 +154,7 @@ class Forecast(Estimator[Memory]):
             parts *= rounds_left / self.period
         rate = self.estimate(state, clients)
         usual = self._rhythm(state)
-        # own_k = (visits + shrink) / (visits expected + shrink), in place: this is the one table of clients x bins.
-        own = state.day[clients].astype(np.float32)
-        own += np.float32(self.shrink)
-        expected = np.multiply.outer(rate.astype(np.float32), (state.exposure * usual).astype(np.float32))
-        expected += np.float32(self.shrink)
-        own /= expected
+        own = self._own(state, clients, rate, usual)
         usually = parts * usual
         # einsum rather than BLAS: the same bits with any number of threads.
         base = rate * 0.5 * (usually.sum() + np.einsum("kb,b->k", own, usually.astype(np.float32)))
@@ -167,6 +162,34 @@ class Forecast(Estimator[Memory]):
         nu = state.nu
         lasting = nu * (1 - nu**rounds_left) / (1 - nu)
         return np.asarray(np.minimum(base + lasting * (1 - rate), rounds_left), dtype=np.float64)
+
+    def futures(
+        self, state: Memory, online: BoolArray, rounds: int, samples: int, rng: np.random.Generator
+    ) -> BoolArray:
+        """Samples of the chain with the rates b above: a round is like the last one with probability nu, else fresh."""
+        everybody = np.arange(len(online), dtype=np.int64)
+        rate, usual = self.estimate(state, everybody), np.ones(self.bins)
+        own = np.ones((len(online), self.bins), np.float32)
+        if state.rounds:
+            usual = self._rhythm(state)
+            own = self._own(state, everybody, rate, usual)
+        fresh = np.minimum(rate[:, None] * usual * (1 + own) / 2, 1.0)
+        now = np.tile(online, (samples, 1))
+        found = np.empty((rounds, *now.shape), dtype=np.bool_)
+        for t in range(rounds):
+            chance = (1 - state.nu) * fresh[:, self._bin(state.rounds + t)]
+            now = rng.random(now.shape) < chance + state.nu * now
+            found[t] = now
+        return found
+
+    def _own(self, state: Memory, clients: Ids, rate: FloatArray, usual: FloatArray) -> NDArray[np.float32]:
+        """own_k = (visits + shrink) / (visits expected + shrink), in place: this is the one table of clients x bins."""
+        own = state.day[clients].astype(np.float32)
+        own += np.float32(self.shrink)
+        expected = np.multiply.outer(rate.astype(np.float32), (state.exposure * usual).astype(np.float32))
+        expected += np.float32(self.shrink)
+        own /= expected
+        return own
 
     def _rhythm(self, state: Memory) -> FloatArray:
         """The population's day relative to its mean; parts not yet seen are taken as usual."""
@@ -231,3 +254,10 @@ class Oracle(Estimator[Left]):
     def remaining(self, state: Left, clients: Ids, rounds_left: int) -> FloatArray:
         """The true number of rounds online that are left."""
         return state.left[clients].astype(np.float64)
+
+    def futures(self, state: Left, online: BoolArray, rounds: int, samples: int, rng: np.random.Generator) -> BoolArray:
+        """What will really come, as often as asked for."""
+        found = np.zeros((rounds, samples, len(online)), dtype=np.bool_)
+        for t in range(min(rounds, self.trace.num_rounds - state.rounds)):
+            found[t][:, self.trace.online(state.rounds + t)] = True
+        return found

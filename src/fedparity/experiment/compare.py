@@ -19,16 +19,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import csv_text
+from fedparity.core.ledger import Normaliser
 from fedparity.core.trace import Trace
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Spec
-from fedparity.metrics import Table, compare_methods, mean_ranks, pairs_needed
+from fedparity.metrics import Table, compare_methods, in_reading, mean_ranks, pairs_needed
 from fedparity.metrics.measures import higher_is_better
 from fedparity.schedulers import Parity
 
@@ -43,7 +44,12 @@ BLOCKS = (
     ("selection_gap", "selection_gap_avoidable", "gini", "gini_avoidable"),
 )
 """What stands side by side: three narrow tables fit where one wide one does not."""
-COMPARED = tuple(key for block in BLOCKS for key in block)
+READ = ("utility_cv", "jain_utility")
+"""Which of them have readings; the one asked for is shown, the files hold all."""
+COMPARED = (
+    *(key for block in BLOCKS for key in block),
+    *(in_reading(key, by) for by in get_args(Normaliser)[1:] for key in READ),
+)
 """What is compared: measures, and parts of them."""
 FAIRNESS, ACCURACY = "gini_avoidable", "accuracy"
 """What the outcome and the picture speak of."""
@@ -138,6 +144,8 @@ class Comparison:
     cost: Mapping[str, Cost]
     curves: tuple[tuple[tuple[float, str], ...], ...] = ()
     """Contenders that differ in parity's beta alone: beta and name, rising."""
+    normaliser: Normaliser = "availability"
+    """In which reading utilities are shown."""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -148,6 +156,11 @@ class Comparison:
     def seeds(self) -> tuple[int, ...]:
         """The seeds that all of them have."""
         return self.table.seeds
+
+    def blocks(self) -> list[list[str]]:
+        """The columns that stand side by side, those without a number left out."""
+        read = ([in_reading(key, self.normaliser) if key in READ else key for key in block] for block in BLOCKS)
+        return [keys for block in read if (keys := self.shown(block))]
 
     def shown(self, keys: Sequence[str] = COMPARED) -> list[str]:
         """The columns in which there is a number; kept models only where clients keep some."""
@@ -187,6 +200,7 @@ class Comparison:
             "cohort": self.spec.cohort,
             "availability": self.spec.population.shown,
             "reference": self.reference,
+            "normaliser": self.normaliser,
             "metrics": {
                 key: {name: dataclasses.asdict(stat) for name, stat in found.items()}
                 for key, found in self.stats.items()
@@ -211,8 +225,13 @@ class Comparison:
         return csv_text(["metric", "method", *columns], rows)
 
 
-def compare(parts: Sequence[ComparedRun], reference: str | None = None) -> Comparison:
-    """Every method of every part against `reference` (else `uniform`, else the first); they must be paired."""
+def compare(
+    parts: Sequence[ComparedRun], reference: str | None = None, normaliser: Normaliser | None = None
+) -> Comparison:
+    """Every method of every part against `reference` (else `uniform`, else the first); they must be paired.
+
+    Utilities are shown in the reading of `normaliser`, else in the first run's.
+    """
     if not parts:
         raise ConfigError("there is nothing to compare; give at least one run")
     for other in parts[1:]:
@@ -223,7 +242,8 @@ def compare(parts: Sequence[ComparedRun], reference: str | None = None) -> Compa
     table = _joined(found)
     stats = {key: _stats(table, key, chosen) for key in COMPARED}
     cost = {c.name: _cost(c) for c in found}
-    return Comparison(parts[0].run.spec, chosen, table, stats, cost, _curves(found))
+    spec = parts[0].run.spec
+    return Comparison(spec, chosen, table, stats, cost, _curves(found), normaliser or spec.reading)
 
 
 def _joined(contenders: Sequence[Contender]) -> Table:
@@ -259,7 +279,7 @@ def _or_none(value: float) -> float | None:
 # -- pairing ----------------------------------------------------------------------------------------------------------
 
 
-FREE: dict[str, Any] = {"name": True, "methods": True, "execution": {"workers": True}}
+FREE: dict[str, Any] = {"name": True, "normaliser": True, "methods": True, "execution": {"workers": True}}
 """Keys of a spec that may differ between paired runs."""
 
 

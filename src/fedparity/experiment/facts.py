@@ -28,6 +28,7 @@ def facts_of(task: Task, state: State, accuracy: FloatArray, own_accuracy: Float
         parameters=len(state.params),
         server_words=sum(_words(getattr(state, name)) for name in kept),
         client_words=_words(state.kept),
+        recall=task.recall(state.params),
     )
 
 

@@ -28,17 +28,44 @@ class Method:
     server: str = "sgd"
     estimator: str | None = None
     """None: what the scheduler asks for; `oracle`: the true availability, in hindsight."""
+    schedule: str | None = None
+    """What the local rate is multiplied by, round by round; None: the run's own schedule."""
     reference: str | None = None
+
+
+def _cup(summary: str, target: str = "") -> Method:
+    """The paper's three parts together: who is asked, what is credited to the absent, what they add to the step."""
+    memory = ("memory_mean:over=seen", "last_updates:own=replace")
+    return Method(summary, f"parity{target}", *memory, "utility", reference=CUP)
 
 
 _OURS = {
     "parity": Method("Closed loop towards equal shares, looking ahead (the default).", "parity"),
+    "parity_opportunity": Method("Parity, towards equal selections per round online.", "parity:target=opportunity"),
+    "parity_utility": Method("Parity, towards equal utility per round online.", "parity:target=utility"),
+    "cup": _cup("The whole system: parity's schedule, utility credited to the absent, their last updates in the step."),
+    "cup_opportunity": _cup("The same, towards equal selections per round online.", ":target=opportunity"),
+    "cup_utility": _cup("The same, towards equal utility per round online.", ":target=utility"),
+    "cup_light": Method(
+        "The same without stored updates: parity's schedule, utility credit, server momentum.",
+        "parity",
+        surrogate="utility",
+        server="sgd:rate=.3,momentum=.9",
+        reference=CUP,
+    ),
     "parity_surrogate": Method("Parity, with utility surrogates for the absent.", "parity", surrogate="utility"),
     "parity_memory": Method(
         "Parity, with decayed last updates of the absent in the model's step (Lemma 3).",
         "parity",
         "decayed_mean",
         "decayed",
+        reference=CUP,
+    ),
+    "parity_prototype": Method(
+        "Parity, with steps of the last layer on the class means of the absent.",
+        "parity",
+        "decayed_mean:by=size",
+        "prototype",
         reference=CUP,
     ),
     "parity_compensated": Method(
@@ -51,9 +78,7 @@ _PAPER = {
     "inverse_oracle": Method(
         "The same with each client's true availability, in hindsight.", "inverse", estimator="oracle", reference=CUP
     ),
-    "oracle": Method(
-        "The least unequal counts that any schedule could have given, in hindsight.", "fixed", reference=CUP
-    ),
+    "oracle": Method("The least unequal counts that any schedule could have given, in hindsight.", "fixed"),
     "cup_paper": Method(
         "The paper as printed: top-K of 1/availability x rounds offline, utility surrogates.",
         "reactive:missed=offline,draw=top,lam=.7",
@@ -61,8 +86,8 @@ _PAPER = {
         reference=CUP,
     ),
     "cup_authors": Method(
-        "The authors' public code: top-K of 1/availability x rounds since selected, models mixed by half.",
-        "reactive:missed=since_selected,draw=top,lam=.5",
+        "The authors' first public code: top-K of 1/availability x rounds since selected, models mixed by half.",
+        "cup_authors",
         local="mixed:a=.5",
         reference=CUP,
     ),
@@ -137,11 +162,12 @@ _PAPER = {
         "FedAvg, and a personal model beside it for every client.",
         "uniform",
         "by_size",
-        local="ditto:lam=1",
+        local="ditto:lam=1,start=first",
         reference="Li et al., Ditto: Fair and Robust Federated Learning, ICML 2021",
     ),
 }
 _FIELD = {
+    "round_robin": Method("The next available clients in order of their number, going round.", "round_robin"),
     "least_served": Method(
         "The fewest selections first, the rarer first among equals.",
         "least_served",
@@ -198,9 +224,10 @@ _FIELD = {
     "fedawe": Method(
         "Clients go on from the model they last received; their step counts the rounds they missed.",
         "uniform",
-        "fedawe",
+        "fedawe:clip=.5",
         "echo",
         local="received",
+        schedule="sqrt:every=10",
         reference="Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability, 2024",
     ),
     "cafed": Method(

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.core import checks
 from fedparity.core.files import csv_text, write_text
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Engine
@@ -43,29 +42,32 @@ class MetricsLog:
         cohort: int,
         engine: Engine | None = None,
         score: Callable[[Vector], float | None] | None = None,
-        evaluate_every: int = 1,
+        scored: Callable[[int], bool] = lambda _round: True,
     ) -> None:
         """With an `engine`, the model is evaluated on all clients every so many rounds; without, accuracies stay empty.
 
         Means are over the clients whose accuracy is known: real ones may not answer. `score` gives the model's accuracy
-        on shared test data; without one, `accuracy` is the mean over clients.
+        on shared test data; without one, `accuracy` is the mean over clients. In rounds that are not `scored`
+        accuracies stay empty.
         """
         self.rows: list[tuple[object, ...]] = []
+        self.worst: list[float] = []
+        """Accuracy of the worst-off tenth of clients, beside each row: the columns of the log are the paper's."""
         self._cohort = cohort
         self._engine = engine
         self._score = score
-        checks.at_least("evaluate_every", evaluate_every, 1)
-        self._every = evaluate_every
+        self._scored = scored
         self._clock = time.perf_counter()
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
-        scores = self._scores(params, ledger.num_clients) if record.round % self._every == 0 else {}
+        scores = self._scores(params, ledger.num_clients) if self._scored(record.round) else {}
         outcome = Outcome.of(ledger, self._cohort, **scores)
         measured = (MEASURES[name] for name in LOGGED)
         values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
         self.rows.append((record.round, method, *values, now - self._clock))
+        self.worst.append(MEASURES["worst_accuracy"].of(outcome))
         self._clock = now
 
     def _scores(self, params: Vector, clients: int) -> dict[str, Any]:

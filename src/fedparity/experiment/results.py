@@ -93,6 +93,7 @@ CLIENT_COLUMNS = (
     "loss",
     "accuracy",
     "own_accuracy",
+    "seconds",
 )
 
 
@@ -119,7 +120,7 @@ def client_rows(run: Run) -> Iterator[list[object]]:
             led.online, led.selected, run.limit.counts, led.completed, led.failed, led.utility,
             led.surrogate_utility, led.utility * led.rounds / np.where(led.online > 0, led.online, np.nan),
             led.last_online, led.last_selected, led.last_completed, led.loss, one.accuracy,
-            one.own_accuracy,
+            one.own_accuracy, led.seconds,
         ]  # fmt: skip
         for client, (name, *values) in enumerate(zip(names, *(c.tolist() for c in columns), strict=True)):
             if client not in run.erased:

@@ -19,13 +19,16 @@ from fedparity.core.imports import without_imports
 from fedparity.core.journal import GENESIS, from_json
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
-from fedparity.core.types import FloatArray, RoundRecord
+from fedparity.core.types import NO_FLOATS, FloatArray, RoundRecord
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec_file import parse
 from fedparity.experiment.spec_parts import component_text
-from fedparity.metrics import Frontier, Outcome, Table, frontier, influence
+from fedparity.metrics import Frontier, Outcome, Table, frontier, influence, span_gap
 from fedparity.store import Committed, Facts, Store
+
+LOGGED_ROW = len(COLUMNS) - 1
+"""Numbers of a stored row that are columns of the log; what follows is beside them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,11 +47,26 @@ class MethodRun:
     head: str = GENESIS
     facts: Facts | None = None
     """None: it was cut short by force."""
+    worst: list[float] = field(default_factory=list)
+    """Accuracy of the worst-off tenth of clients after each round; empty: the run was stored without."""
 
     def column(self, name: str) -> FloatArray:
         """One column of the log, as numbers."""
         at = COLUMNS.index(name)
         return np.array([row[at] for row in self.log], dtype=np.float64)
+
+    @property
+    def late(self) -> tuple[float, float]:
+        """Mean and worst-tenth accuracy of clients over the last tenth of the rounds: single rounds swing."""
+        last = slice(-max(1, len(self.log) // 10), None)
+        mean, worst = self.column("avg_client_accuracy")[last], np.array(self.worst[last], dtype=np.float64)
+        return float(mean.mean()) if len(mean) else np.nan, float(worst.mean()) if len(worst) else np.nan
+
+    @property
+    def round_seconds(self) -> float:
+        """How long a round waits for its slowest participant, on average; NaN where nobody is timed."""
+        waits = [np.nanmax(r.duration) for r in self.records if len(r.duration)]
+        return float(np.mean(waits)) if waits else np.nan
 
     @property
     def accuracy(self) -> FloatArray:
@@ -160,6 +178,10 @@ class Run:
             accuracy=run.accuracy,
             kept_accuracy=run.own_accuracy,
             influence=influence(run.records, ledger.num_clients),
+            late=run.late,
+            recall=NO_FLOATS if run.facts is None or run.facts.recall is None else run.facts.recall,
+            span_gap=span_gap([r.selected for r in run.records], ledger.num_clients, self.spec.cohort),
+            round_seconds=run.round_seconds,
         )
 
     def save(self, folder: str | Path, spec_text: str | None = None) -> None:
@@ -179,6 +201,7 @@ class Run:
             "seeds": self.seeds,
             "availability": self.spec.population.shown,
             "utility": component_text(self.spec.utility),
+            "normaliser": self.spec.reading,
             "complete": self.complete,
             "methods": [
                 {"method": name, "journal_sha256": [run.head for run in self.of(name)], **self.table.row(name)}
@@ -193,7 +216,8 @@ def _method_run(store: Store, seed: int, method: str, clients: int) -> MethodRun
     return MethodRun(
         method,
         seed,
-        log=[(*one.row, one.seconds) for one in committed],
+        log=[(*one.row[:LOGGED_ROW], one.seconds) for one in committed],
+        worst=[value for one in committed for value in one.row[LOGGED_ROW:]],
         ledger=Ledger.replay(clients, records),
         records=records,
         journal=[one.line for one in committed],

@@ -34,7 +34,16 @@ from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Parts, Spec
 from fedparity.experiment.spec_file import parse, to_toml
 from fedparity.experiment.spec_parts import NUMPY
-from fedparity.experiment.tasks import Given, build_task, given_task, own_digest, owned, processors
+from fedparity.experiment.tasks import (
+    Given,
+    build_task,
+    check_utility,
+    clock_of,
+    given_task,
+    own_digest,
+    owned,
+    processors,
+)
 from fedparity.metrics import frontier
 from fedparity.schedulers import Fixed
 from fedparity.servers.rate_schedules import Scaled
@@ -93,7 +102,7 @@ def build_coordinator(
         memory=parts.memory,
         local=parts.local,
         server=parts.server,
-        local_rate=Scaled(spec.training.course, rate / usual),
+        local_rate=Scaled(parts.schedule or spec.training.course, rate / usual),
         over_select=spec.over_select,
         min_reports=spec.min_reports,
         labels=None if task is None else task.label_counts(),
@@ -111,7 +120,7 @@ class _Record:
     """An observer that keeps what a run is made of, for each method apart."""
 
     def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task) -> None:
-        self.log = MetricsLog(spec.cohort, engine, task.accuracy)
+        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored)
         self.journal = Journal()
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
@@ -139,6 +148,7 @@ class _Record:
             method,
             self.seed,
             log=[row for row in self.log.rows if row[1] == method],
+            worst=[worst for row, worst in zip(self.log.rows, self.log.worst, strict=True) if row[1] == method],
             ledger=state.ledger.copy(),
             records=self.records[method],
             journal=self.journal.lines(method),
@@ -184,7 +194,8 @@ def _run_seed(  # noqa: PLR0917 - one caller
     """All methods with one seed: as values or, where a store has them, how many rounds all of them did."""
     seed = spec.seed + repeat
     task, threads = _task(spec, given, seed, told)
-    engine = Intermittent(InProcess(task, threads, told.hurry), trace)
+    check_utility(spec, task)
+    engine = Intermittent(InProcess(task, threads, told.hurry, clock_of(spec, task)), trace)
     record = _Record(spec, seed, engine, task)
     methods = {m.name: build_coordinator(spec, m, seed, task, trace) for m in spec.methods}
     first = task.init(stream(seed, "init"))
@@ -198,6 +209,7 @@ def _run_seed(  # noqa: PLR0917 - one caller
         now[method] = state
         if store is not None:
             *row, seconds = record.log.rows[-1]
+            row.append(record.log.worst[-1])
             store.commit(seed, method, state, record.journal.lines(method)[-1], row, float(str(seconds)))
         if told.progress is not None:
             told.progress(repeat * spec.rounds + done.round, method, record.log.last())
@@ -222,7 +234,8 @@ def check_methods(spec: Spec) -> None:
         coordinator.init(spec.population.clients)
         if "labels" in coordinator.scheduler.requires and spec.data.set == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
-        if coordinator.local.joint is not None and spec.data.set in NUMPY:
+        torch_alone = coordinator.local.joint is not None or "prototypes" in coordinator.report_fields
+        if torch_alone and spec.data.set in NUMPY:
             raise ConfigError(
                 f"method {contender.name!r} needs a classifier trained with PyTorch; use data.set='digits'"
             )
@@ -235,7 +248,7 @@ def prepare(spec: Spec, progress: DataProgress = silent) -> Trace:
     """
     check_methods(spec)
     trace = draw_trace(spec)
-    build_task(spec, spec.seed, progress=progress)
+    check_utility(spec, build_task(spec, spec.seed, progress=progress))
     return trace
 
 

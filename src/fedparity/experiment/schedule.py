@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -32,8 +32,11 @@ from fedparity.estimators import ORACLE, Oracle
 from fedparity.metrics import MEASURES, Outcome, Table, cv, frontier, per_opportunity, weighted_frontier
 from fedparity.metrics.measures import SCHEDULED
 from fedparity.schedulers import SCHEDULERS
+from fedparity.schedulers.rollout import MOST_CLIENTS
 from fedparity.utility import LossDrop
 
+ONLINE = ("least_served", "parity", "rollout")
+"""Schedulers without hindsight of which the fairest is the online limit, cheapest first."""
 Target: TypeAlias = Literal["share", "opportunity", "utility"]
 
 
@@ -223,6 +226,27 @@ def schedule(
         if progress is not None:
             progress(len(draws))
     return Schedule(name, setting, tuple(draws))
+
+
+def with_online_limit(results: Sequence[Schedule], *, workers: int = 1) -> tuple[list[Schedule], str]:
+    """The same results beside what the fairest scheduler known reaches without hindsight, and its name.
+
+    `ONLINE` and every result that does not know the trace are candidates; the one with the lowest mean Gini is taken.
+    Nothing says that nobody could do better: it is what can be had today, where `limit` is what nobody can beat.
+    """
+    setting = results[0].setting
+    blind = replace(setting, estimator=None if setting.estimator == ORACLE else setting.estimator)
+    names = [name for name in ONLINE if name != "rollout" or setting.clients <= MOST_CLIENTS]
+    found = [r for r in results if setting.estimator != ORACLE]
+    found += [schedule(n, blind, workers=workers) for n in names if n not in [r.name for r in found]]
+    best = min(found, key=lambda r: r.means()["gini"] or 0.0)
+    return [
+        replace(r, draws=tuple(_beside(a, b) for a, b in zip(r.draws, best.draws, strict=True))) for r in results
+    ], best.name
+
+
+def _beside(draw: Draw, online: Draw) -> Draw:
+    return replace(draw, outcome=replace(draw.outcome, online=online.outcome.counts))
 
 
 def _map(setting: Setting, scheduler: Scheduler[Any], workers: int, by: Target) -> Iterable[Draw]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fedparity.core.errors import FedparityError, unknown
+from fedparity.core.ledger import Normaliser
 from fedparity.core.protocols import Estimator, Local, Memory, Scheduler, Server, Surrogate, Utility, Weighting
 from fedparity.core.types import slots_per_round
 from fedparity.estimators import ORACLE, estimator_of
@@ -37,6 +38,7 @@ from fedparity.local import LOCALS
 from fedparity.memory import MEMORIES
 from fedparity.schedulers import SCHEDULERS, Fixed
 from fedparity.servers import SERVERS
+from fedparity.servers.rate_schedules import RATE_SCHEDULES, RateSchedule
 from fedparity.surrogates import SURROGATES
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
@@ -53,6 +55,8 @@ class Parts:
     estimator: Estimator[Any] | Literal["oracle"]
     local: Local
     server: Server[Any]
+    schedule: RateSchedule | None
+    """Of the local rate; None: the run's."""
 
 
 class MethodSpec(Part):
@@ -67,6 +71,7 @@ class MethodSpec(Part):
     local: Component | None = Field(default=None, description="how clients train (fedparity list locals)")
     server: Component | None = Field(default=None, description="how the server steps (fedparity list servers)")
     rate: float | None = Field(default=None, gt=0, le=10, description="local learning rate of this method alone")
+    schedule: Component | None = Field(default=None, description="its course over rounds, instead of training.schedule")
 
     @model_validator(mode="before")
     @classmethod
@@ -95,7 +100,7 @@ class MethodSpec(Part):
     def _filled(self) -> dict[str, Any]:
         """What is given, over what the named method has."""
         base = method(self.name if self.name in METHODS else "uniform")
-        keys = ("scheduler", "weighting", "memory", "surrogate", "local", "server", "estimator")
+        keys = ("scheduler", "weighting", "memory", "surrogate", "local", "server", "estimator", "schedule")
         filled = {key: getattr(base, key) for key in keys if getattr(base, key) is not None}
         return filled | self.model_dump(exclude_none=True)
 
@@ -116,6 +121,7 @@ class MethodSpec(Part):
             estimator=estimator,
             local=built("local", LOCALS, found["local"]),
             server=built("server", SERVERS, found["server"]),
+            schedule=built("schedule", RATE_SCHEDULES, found["schedule"]) if "schedule" in found else None,
         )
 
     @property
@@ -152,6 +158,9 @@ class Spec(Part):
     min_reports: int = Field(default=1, ge=0, description="fewer usable reports: the round is abandoned")
     utility: Component = Field(
         default="global_loss_drop", description="what taking part was worth: one rule for all methods of a run"
+    )
+    normaliser: Normaliser | None = Field(
+        default=None, description="what utilities are compared by: availability (if left out), participation, imputed"
     )
     population: Population = Field(default_factory=Population, description="who the clients are")
     data: DataSpec = Field(default_factory=DataSpec, description="what they hold")
@@ -211,6 +220,16 @@ class Spec(Part):
     def asked(self) -> int:
         """How many slots a round has, over-selection included."""
         return slots_per_round(self.cohort, self.over_select)
+
+    def scored(self, round: int) -> bool:
+        """Whether the model is scored on test data after that round."""
+        late = self.rounds - max(1, self.rounds // 10)
+        return round >= late or (round + 1) % self.execution.score_every == 0
+
+    @property
+    def reading(self) -> Normaliser:
+        """What utilities are compared by."""
+        return self.normaliser or "availability"
 
     @cached_property
     def worth(self) -> Utility[Any]:

@@ -82,16 +82,19 @@ def starter() -> str:
         '# local = "prox:mu=0.01"             # how clients train (fedparity list locals)',
         '# server = "sgd"                     # how the server steps (fedparity list servers)',
         "# rate = 0.1                         # local learning rate of this method alone",
+        '# schedule = "constant"              # its course over rounds (fedparity list schedules)',
     ]
     return "\n".join([head, *_toml_lines(spec, comments=True), *own]) + "\n"
 
 
 EXAMPLES = {
+    "normaliser": "participation",
     "population.rule": "charging & wifi",
     "population.round_seconds": 1800.0,
     "population.start": 0,
     "population.work_seconds": 0,
     "population.watch": 0,
+    "population.speed": "lognormal",
     "population.trace_seed": 0,
     "data.partition": "dirichlet:alpha=0.5",
     "data.validation": 0.02,
@@ -118,7 +121,7 @@ def _toml_lines(spec: Spec, *, comments: bool) -> Iterator[str]:
             if value is not None:
                 yield f"{name} = {written(value)}{note}"
             elif comments and not isinstance(part, MethodSpec):
-                yield f"# {name} = {written(EXAMPLES[f'{section}.{name}'])}{note}"
+                yield f"# {name} = {written(EXAMPLES[f'{section}.{name}'.lstrip('.')])}{note}"
 
     yield from lines(spec)
     for name in type(spec).model_fields:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
 from fedparity.availability import AVAILABILITY, looks_like_a_path
+from fedparity.availability.speeds import SPEEDS, Speed
 from fedparity.core.errors import ConfigError, FedparityError, unknown
 from fedparity.core.protocols import Availability
 from fedparity.core.registry import Registry
@@ -127,8 +128,11 @@ class Population(Part):
         default=None, ge=0, le=1_000_000, description="trace files: rounds before start that the server has seen"
     )
     dropout: float = Field(default=0.0, ge=0, le=1, description="chance of an online client to leave mid-round")
+    speed: Component | None = Field(
+        default=None, description="how fast devices are (fedparity list speeds); left out: nobody is timed"
+    )
     trace_seed: int | None = Field(
-        default=None, ge=0, le=2**62, description="seed of availability; the run's if left out"
+        default=None, ge=0, le=2**62, description="seed of availability and speed; the run's if left out"
     )
 
     @property
@@ -147,8 +151,18 @@ class Population(Part):
         """What draws availability, where there is no trace file."""
         return built("availability", AVAILABILITY, self.availability)
 
+    @cached_property
+    def devices(self) -> Speed | None:
+        """How fast devices are; None if left out."""
+        return None if self.speed is None else built("speed", SPEEDS, self.speed)
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.devices is not None:
+            try:
+                self.devices.seconds_per_step(self.clients, 0)
+            except FedparityError as error:
+                raise ValueError(f"speed: {error}") from error
         if self.path is not None:
             return self
         for key in ("rule", "round_seconds", "start", "work_seconds", "watch"):
@@ -277,6 +291,9 @@ class ExecutionSpec(Part):
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$", description="cpu or cuda[:number]")
     workers: int | None = Field(
         default=None, ge=1, le=256, description="clients trained at a time; the results are the same with any number"
+    )
+    score_every: int = Field(
+        default=1, ge=1, description="rounds between scores on test data; the last tenth of the rounds has them all"
     )
 
     @model_validator(mode="before")

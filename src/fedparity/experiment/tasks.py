@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checka
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.availability.speeds import Clock
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Task
 from fedparity.core.rng import stream
@@ -20,7 +21,7 @@ from fedparity.data.dataset import Progress, silent
 from fedparity.data.features import FeatureCache
 from fedparity.experiment.own import on_path, samples_of, shared
 from fedparity.experiment.spec import Spec
-from fedparity.experiment.spec_parts import OWN, DataSpec, ExecutionSpec, ModelSpec, TrainingSpec
+from fedparity.experiment.spec_parts import OWN, DataSpec, ExecutionSpec, ModelSpec, TrainingSpec, component_text
 from fedparity.tasks import Logistic, Quadratic
 from fedparity.tasks.samples import Samples
 from fedparity.tasks.training import Training
@@ -44,6 +45,7 @@ TASK = (
     "kept_accuracy",
     "label_counts",
     "local_steps",
+    "recall",
 )
 """What a run asks of a task."""
 Features: TypeAlias = Callable[[NDArray[Any], Ids], NDArray[np.float32]]
@@ -89,6 +91,25 @@ def given_task(given: Given, seed: int, clients: int) -> Task:
     return cast("Task", task)
 
 
+def clock_of(spec: Spec, task: Task) -> Clock | None:
+    """How long the clients of a run take; None: nobody is timed."""
+    people = spec.population
+    if people.devices is None:
+        return None
+    seed = spec.seed if people.trace_seed is None else people.trace_seed
+    return Clock.of(people.devices, task.local_steps(), people.clients, seed)
+
+
+def check_utility(spec: Spec, task: Task) -> None:
+    """Refuse a utility rule that needs what the task cannot tell."""
+    if "accuracy" not in spec.worth.requires:
+        return
+    model = task.init(stream(spec.seed, "init"))
+    if not np.isfinite(task.evaluate(model, np.arange(1), "accuracy").accuracy).all():
+        rule, what = component_text(spec.utility), "the task" if spec.data.set == OWN else f"data.set={spec.data.set!r}"
+        raise ConfigError(f"utility {rule!r} needs accuracies, which {what} has not; use global_loss_drop")
+
+
 def owned(spec: Spec, given: Given) -> Spec:
     """The spec of a run of one's own task: what the spec says of data, model and training gives way to it."""
     task = given_task(given, spec.seed, spec.population.clients)
@@ -97,10 +118,12 @@ def owned(spec: Spec, given: Given) -> Spec:
         lacks = next((need for need in method.parts.scheduler.requires if not has.get(need, True)), None)
         if lacks is not None:
             raise ConfigError(f"method {method.name!r} needs {lacks}, which the task does not have; leave it out")
+    clock_of(spec, task)
+    check_utility(spec.model_copy(update={"data": DataSpec(set=OWN)}), task)
     training = spec.training
     if isinstance(task, Trained):
         training = TrainingSpec(**asdict(task.training), schedule=training.schedule)
-    how = ExecutionSpec(workers=spec.execution.workers)
+    how = ExecutionSpec(workers=spec.execution.workers, score_every=spec.execution.score_every)
     update = {"data": DataSpec(set=OWN), "model": ModelSpec(), "training": training, "execution": how}
     return spec.model_copy(update=update)
 

@@ -2,14 +2,16 @@
 
     v <- v - rate (grad F_k(v) + lam (v - w received));    the client keeps v
 
-It moves only when its client takes part. A client that never took part is scored with the shared model.
+v starts as the first model of the run, as in the authors' code (`start=first`), or as the model that the client
+receives when it first takes part (`received`). It moves only when its client takes part. A client that never took part
+is scored with the shared model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from fedparity.core import checks
 from fedparity.core.protocols import Local
@@ -22,10 +24,17 @@ class Ditto(Local):
 
     lam: float = 1.0
     """Strength of the personal model's pull towards the shared one; 0 trains it alone, higher keeps it closer."""
+    start: Literal["first", "received"] = "first"
+    """Where a personal model starts: the first model of the run, or the one its client first receives."""
     reference: ClassVar[str] = "Li et al., Ditto: Fair and Robust Federated Learning, ICML 2021"
 
     def __post_init__(self) -> None:
         checks.not_negative("lam", self.lam)
+
+    @property
+    def begins_with_first(self) -> bool:
+        """As `start` says."""
+        return self.start == "first"
 
     def descents(self, kept: Vector | None, params: Vector) -> tuple[Descent, ...]:
         """The shared model, then the personal one from where it was left."""

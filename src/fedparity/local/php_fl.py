@@ -2,10 +2,11 @@
 
     loss = CE((z_local + z_aux) / 2) + lam T^2 [KL(local || aux) + KL(aux || local)],    softened by T
 
-Both models learn from one loss, so a task must be able to train several models together (those with PyTorch can). The
-auxiliary one is the client's update, the local one stays with the client. Before training, the least important share
-min(1, base + grow r) of the local weights is replaced by the auxiliary's, where r counts the client's participations
-and importance is a moving average of how far each weight moved.
+In each KL one model teaches the other and is not moved by it (stop-gradient on the teacher), as in the one public
+adapter. Both models learn from one loss, so a task must be able to train several models together (those with PyTorch
+can). The auxiliary one is the client's update, the local one stays with the client. Before training, the least
+important share min(1, base + grow r) of the local weights is replaced by the auxiliary's, where r counts the client's
+participations and importance is a moving average of how far each weight moved.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class PhpFl(Local):
         ensemble = cross_entropy((z_local + z_aux) / 2, y)
         a = log_softmax(z_local / self.temperature, dim=1)
         b = log_softmax(z_aux / self.temperature, dim=1)
-        apart = kl_div(b, a, reduction="batchmean", log_target=True)
-        apart = apart + kl_div(a, b, reduction="batchmean", log_target=True)
+        apart = kl_div(b, a.detach(), reduction="batchmean", log_target=True)
+        apart = apart + kl_div(a, b.detach(), reduction="batchmean", log_target=True)
         return ensemble + self.lam * self.temperature**2 * apart
 
     def descents(self, kept: Vector | None, params: Vector) -> tuple[Descent, ...]:

@@ -4,9 +4,8 @@
 
 With local rule `received` a client trains from x_k, and its update is relative to w as everybody's is; weighting
 `fedawe` needs the difference. A round's model is sent back to those that took part in it, so x_k = w if k was here in
-the round before (no row: it would be zero), and also if k never was (the paper starts everybody from the first model,
-which a client that was never here cannot have received). Participants of one round share one vector; models beyond
-`ram` bytes lie in temporary files (see `spill`).
+the round before (no row: it would be zero). A client that was never here starts from the first model of the run, as in
+the paper. Participants of one round share one vector; models beyond `ram` bytes lie in temporary files (see `spill`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from fedparity.core.marks import CLIENT_NUMBERS
 from fedparity.core.protocols import Memory
 from fedparity.core.spill import GIGABYTE, SpillFile
 from fedparity.core.types import ClientReport, Ids, Rows, Vector
-from fedparity.memory.stale import Kept, with_stale
+from fedparity.memory.stale import NOBODY, Kept, with_stale
 
 
 @dataclass(slots=True)
@@ -54,8 +53,9 @@ class Echo(Memory[Models]):
         return Models(Kept.empty(num_clients))
 
     def complete(self, state: Models, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Models]:
-        """A row x_k - w for each participant that was here before, but not in the round before."""
+        """A row x_k - w for each participant that was not here in the round before."""
         models = state.received.kept
+        models.setdefault(NOBODY, params)  # what everybody starts from
         if state.waiting is not None:  # what the round before ended with is what this one starts from
             for client in state.waiting.tolist():
                 models.pop(client, None)
@@ -63,9 +63,9 @@ class Echo(Memory[Models]):
             state.waiting = None
             self.spill.settle(models, self.ram)
         ages = round - ledger.last_completed[rows.clients].astype(np.int64)
-        back = np.array([k in models for k in rows.clients.tolist()], dtype=np.bool_) & (ages > 1)
+        back = ages > 1
         clients = rows.clients[back]
-        moved = [models[k] - params for k in clients.tolist()]
+        moved = [models.get(k, models[NOBODY]) - params for k in clients.tolist()]
         return with_stale(rows, state.received, clients, moved, ages[back]), state
 
     def remember(self, state: Models, reports: Sequence[ClientReport]) -> Models:

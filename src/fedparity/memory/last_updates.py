@@ -8,8 +8,8 @@ max_age:         older updates are left out (0: nobody's is used), but kept   (F
 wait:            no step before everybody was seen once, as MIFA's `fdu` does; those rounds count as rounds. (Its code
                  then trains *all* clients on the first model, which cannot be done where clients come and go.)
 
-Updates are kept in float32, N x D x 4 bytes, `ram` of them in memory (see `spill`). How much a row counts is the
-weighting's business.
+Rows say what clients' learning rates were multiplied by when they were made. Updates are kept in float32, N x D x 4
+bytes, `ram` of them in memory (see `spill`). How much a row counts is the weighting's business.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class LastUpdates(Memory[Kept]):
 
     def complete(self, state: Kept, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Kept]:
         """One stale row for each remembered client."""
+        state.rate = rows.rate
         if self.wait and len(state.kept.keys() | set(rows.clients.tolist())) < ledger.num_clients:
             return NO_ROWS, state
         clients = np.array(sorted(state.kept), dtype=np.int64)
@@ -66,7 +67,9 @@ class LastUpdates(Memory[Kept]):
         if self.own == "replace":
             used &= ~np.isin(clients, rows.clients)
         chosen = clients[used]
-        return with_stale(rows, state, chosen, [state.kept[k] for k in chosen.tolist()], ages[used]), state
+        return with_stale(
+            rows, state, chosen, [state.kept[k] for k in chosen.tolist()], ages[used], state.rates[chosen]
+        ), state
 
     def remember(self, state: Kept, reports: Sequence[ClientReport]) -> Kept:
         """Keep this round's updates in place of earlier ones."""
@@ -74,5 +77,6 @@ class LastUpdates(Memory[Kept]):
         for report in reports:
             state.sizes[report.client] = report.num_samples
             state.losses[report.client] = report.loss_before
+            state.rates[report.client] = state.rate
         self.spill.replace(state.kept, made, self.ram)
         return state

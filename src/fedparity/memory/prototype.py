@@ -4,10 +4,10 @@
     complete: for each missing client a stale row, -rate grad in the head's entries and 0 elsewhere; its size is n
 
 A client's report has the mean of each label's features before the last layer, and how many samples there are; for a
-missing one the server takes a step of the last layer alone. The head is the last part of the vector, the weights
-(labels x features, row by row) and then the biases; `tail` numbers may follow it (buffers of batch norm). Weighting
-`decayed_mean:by=size` gives a row eta times count. Memory: N C (F + 1) x 8 bytes; rows are zeros that take no memory
-until they are touched.
+missing one the server takes a step of the last layer alone. Where that lies in the vector the task says with the first
+prototypes (after it may come running means of batch norm, which are nobody's to step on); prototypes for another place
+are not kept. Weighting `decayed_mean:by=size` gives a row eta times count. Memory: N C (F + 1) x 8 bytes; rows are
+zeros that take no memory until they are touched.
 """
 
 from __future__ import annotations
@@ -41,56 +41,66 @@ def head_gradient(
     return np.concatenate([np.einsum("ck,cf->kf", error, features).ravel(), error.sum(axis=0)])
 
 
+@dataclass(slots=True)
+class Means(Kept):
+    """Class means of every client seen, and where the last layer begins in the model; None: at its end."""
+
+    head: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
-class Prototype(Memory[Kept]):
+class Prototype(Memory[Means]):
     """A step of the last layer on the class means that a missing client last sent."""
 
     rate: float = 0.1
     """Length of the step, as a learning rate."""
     max_age: int | None = 20
     """Oldest update used, in rounds; higher lets the absent take part for longer; none: any age."""
-    tail: int = 0
-    """Numbers of the model that come after its last layer."""
     report_fields: ClassVar[tuple[ReportField, ...]] = ("prototypes",)
     reference: ClassVar[str] = CUP
 
     def __post_init__(self) -> None:
         checks.positive("rate", self.rate)
-        checks.at_least("tail", self.tail, 0)
         if self.max_age is not None:
             checks.at_least("max_age", self.max_age, 0)
 
-    def init(self, num_clients: int) -> Kept:
+    def init(self, num_clients: int) -> Means:
         """Nobody sent prototypes."""
-        return Kept.empty(num_clients)
+        return Means.empty(num_clients)
 
-    def complete(self, state: Kept, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Kept]:
+    def complete(self, state: Means, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, Means]:
         """A row for each client that sent prototypes and is missing."""
         clients = np.setdiff1d(np.array(sorted(state.kept), dtype=np.int64), rows.clients)
         ages = round - ledger.last_completed[clients].astype(np.int64)
         used = np.ones(len(clients), dtype=np.bool_) if self.max_age is None else ages <= self.max_age
-        deltas = [self._step(params, state.kept[k]) for k in clients[used].tolist()]
+        deltas = [self._step(params, state.kept[k], state.head) for k in clients[used].tolist()]
         return with_stale(rows, state, clients[used], deltas, ages[used]), state
 
-    def _step(self, params: Vector, kept: Vector) -> Vector:
+    def _step(self, params: Vector, kept: Vector, head: int | None) -> Vector:
         labels, features = kept.shape[0], kept.shape[1] - 1
-        end = len(params) - self.tail
-        first = end - labels * (features + 1)
-        if first < 0:
+        size = labels * (features + 1)
+        first = len(params) - size if head is None else head
+        end = first + size
+        if first < 0 or end > len(params):
             raise ConfigError(
-                f"prototypes of {labels} x {features} numbers but the model has {len(params)}; lower tail"
+                f"prototypes of {labels} x {features} numbers do not fit a model of {len(params)} from number {first}"
+                " on; the task must say where its last layer begins"
             )
-        head = params[first:end].astype(np.float64)
-        weight, bias = head[: labels * features].reshape(labels, features), head[labels * features :]
+        layer = params[first:end].astype(np.float64)
+        weight, bias = layer[: labels * features].reshape(labels, features), layer[labels * features :]
         old = kept.astype(np.float64, copy=False)
         row = np.zeros(len(params), params.dtype)
         row[first:end] = -self.rate * head_gradient(weight, bias, old[:, :-1], old[:, -1])
         return row
 
-    def remember(self, state: Kept, reports: Sequence[ClientReport]) -> Kept:
+    def remember(self, state: Means, reports: Sequence[ClientReport]) -> Means:
         """Keep this round's prototypes in place of earlier ones."""
         for report in reports:
             if report.prototypes is not None:
+                if not state.kept:
+                    state.head = report.prototypes.head
+                if report.prototypes.head != state.head:
+                    continue
                 found = np.column_stack([report.prototypes.features, report.prototypes.counts])
                 state.kept[report.client] = np.nan_to_num(found)
                 state.sizes[report.client] = float(found[:, -1].sum())

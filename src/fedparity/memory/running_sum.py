@@ -1,16 +1,16 @@
 """The server side of FedLaAvg (Yan et al., arXiv 2002.07399): one vector, the sum of everybody's latest update.
 
-    s <- s + sum over S of d_k,      d_k = delta_k - k's last update, as the local rule `difference` sends it
+    s <- s + sum over S of d_k,      d_k = delta_k / rate - k's last one, as the local rule `difference` sends it
 
 The row of s belongs to nobody: its client is -1, its age 1 (as it stood before this round). The fresh rows are the
-differences, so weighting `fedlaavg` (1/N each) steps along (1/N)(s + sum of d_k). Memory: D x 8 bytes at the server;
-each client keeps its own last update. Erasing a client cannot take its part out of the sum.
+differences, so weighting `fedlaavg` (rate/N each) steps along (rate/N)(s + sum of d_k). Memory: D x 8 bytes at the
+server; each client keeps its own last update. Erasing a client cannot take its part out of the sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,9 +19,7 @@ from fedparity.core.ledger import Ledger
 from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Memory
 from fedparity.core.types import ClientReport, Rows, Vector
-
-NOBODY = -1
-"""The client of a row that is not one client's."""
+from fedparity.memory.stale import NOBODY
 
 
 @dataclass(slots=True)
@@ -47,7 +45,8 @@ class RunningSum(Memory[Sum]):
         total = state.kept.get(NOBODY)
         if total is None:
             return rows, state
-        return Rows(
+        return replace(
+            rows,
             clients=np.concatenate([[NOBODY], rows.clients]),
             deltas=[total, *rows.deltas],
             ages=np.concatenate([[1], rows.ages]),

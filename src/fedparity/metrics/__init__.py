@@ -28,6 +28,7 @@ from fedparity.metrics.inequality import (
 )
 from fedparity.metrics.measure import SUFFIXES, Measure, Outcome
 from fedparity.metrics.measures import MEASURES, numbers
+from fedparity.metrics.of_utility import in_reading
 from fedparity.metrics.paired import (
     MeanRanks,
     PairedDifference,
@@ -48,6 +49,7 @@ from fedparity.metrics.participation import (
     participation_std,
     per_opportunity,
     selection_gap,
+    span_gap,
     windowed,
     windowed_gap,
 )
@@ -84,6 +86,7 @@ __all__ = [
     "group_fairness",
     "holm",
     "hoover",
+    "in_reading",
     "incentive_fairness",
     "individual_fairness",
     "influence",
@@ -103,6 +106,7 @@ __all__ = [
     "selection_gap",
     "shapley",
     "sign_flip",
+    "span_gap",
     "std",
     "summarise_performance",
     "t_interval",

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
-from fedparity.core.ledger import Ledger
+from fedparity.core.ledger import Ledger, Normaliser
 from fedparity.core.types import NO_FLOATS, FloatArray
 
 NAN = float("nan")
@@ -35,6 +35,8 @@ class Outcome:
     """How often each client was served: those of the ledger, or of the limit."""
     limit: NDArray[Any] | None = None
     """The same for the least unequal schedule with as many slots filled."""
+    online: NDArray[Any] | None = None
+    """The same for the fairest schedule known that does not know the future; None: it was not computed."""
     fill_limit: float = NAN
     """Share of slots that any schedule could have filled."""
     opportunity_limit: float | None = None
@@ -47,6 +49,14 @@ class Outcome:
     """The same of the model that each client keeps, else of the global one."""
     influence: FloatArray = field(default_factory=lambda: NO_FLOATS)
     seconds_per_round: float = NAN
+    late: tuple[float, float] = (NAN, NAN)
+    """Mean and worst-tenth accuracy of clients, averaged over the last tenth of the rounds."""
+    recall: FloatArray = field(default_factory=lambda: NO_FLOATS)
+    """Share of each label's test samples that the global model recognises; empty where the task does not say."""
+    span_gap: float = NAN
+    """Mean selection gap of spans in which everybody could be asked once."""
+    round_seconds: float = NAN
+    """How long a round waits for its slowest participant, on average; where devices are timed."""
 
     @classmethod
     def of(cls, ledger: Ledger, cohort: int, **more: Any) -> Outcome:
@@ -85,8 +95,8 @@ class Measure:
     scope: Scope = "counts"
     limit: Callable[[Outcome], float | None] | None = None
     """Its value at the limit; None: it does not split."""
-    normaliser: Literal["availability", "participation", "imputed"] | None = None
-    """What cumulative utility is divided by."""
+    normaliser: Normaliser | None = None
+    """What cumulative utility is compared by."""
 
     @property
     def heading(self) -> str:

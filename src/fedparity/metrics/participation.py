@@ -9,6 +9,7 @@ availability. Counts follow the rules of `inequality`: empty gives NaN, and a Na
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -94,6 +95,20 @@ def windowed_gap(selected_per_round: Sequence[Ids], num_clients: int, window: in
     """The selection gap of every `window` consecutive rounds (appendix C): fair for a while, not only in the end."""
     windows = windowed(selected_per_round, num_clients, window)
     return np.array([selection_gap(counts, cohort, window) for counts in windows], dtype=np.float64)
+
+
+def span_gap(selected_per_round: Sequence[Ids], num_clients: int, cohort: int) -> float:
+    """The mean selection gap of consecutive spans of ceil(N/m) rounds; NaN if there is no whole one.
+
+    Fair for a while, not only in the end: in such a span everybody could be asked once.
+    """
+    checks.at_least("cohort", cohort, 1)
+    window = math.ceil(num_clients / cohort)
+    gaps = []
+    for first in range(0, len(selected_per_round) - window + 1, window):
+        ids = np.concatenate(selected_per_round[first : first + window])
+        gaps.append(selection_gap(np.bincount(ids, minlength=num_clients), cohort, window))
+    return float(np.mean(gaps)) if gaps else NAN
 
 
 def influence(records: Iterable[RoundRecord], num_clients: int) -> FloatArray:

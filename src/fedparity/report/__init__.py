@@ -6,9 +6,10 @@ nothing (its content security policy forbids both) and reads the same in light, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import write_text
@@ -16,7 +17,7 @@ from fedparity.core.files import write_text
 if TYPE_CHECKING:
     from fedparity.experiment.run import Run
 
-__all__ = ["render", "require", "write_report"]
+__all__ = ["fill", "render", "require", "write_report"]
 
 
 def require() -> None:
@@ -30,15 +31,33 @@ def require() -> None:
 def render(run: Run, spec_text: str | None = None) -> str:
     """The page; `spec_text` is the spec as its author wrote it, if that is at hand. Same run, same bytes."""
     require()
-    import jinja2
-
     from fedparity.report.page import context
 
-    loader = jinja2.FunctionLoader(_template)
+    return fill("page.html.j2", context(run, spec_text))
+
+
+def fill(template: str, context: Mapping[str, Any]) -> str:
+    """A page from its template: text is escaped, and what would turn or hide other text is replaced."""
+    require()
+    import jinja2
+    import markupsafe
+
+    from fedparity.report.svg import legal
+
+    def plain(value: object) -> object:
+        if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
+            return "".join(c if legal(c) else "\ufffd" for c in value)
+        return value
+
     environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FunctionLoader(_template),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=plain,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.get_template("page.html.j2").render(context(run, spec_text)).strip() + "\n"
+    return environment.get_template(template).render(context).strip() + "\n"
 
 
 def write_report(run: Run, path: str | PathLike[str], spec_text: str | None = None) -> None:

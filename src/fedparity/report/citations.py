@@ -39,6 +39,7 @@ CITES: dict[str, dict[str, tuple[str, ...]]] = {
         "population": ("fedavg",),
         "inverse": ("cup",),
         "reactive": ("cup",),
+        "cup_authors": ("cup",),
         "least_served": ("fedgs",),
         "oort": ("oort",),
         "power_of_choice": ("poc",),
@@ -70,6 +71,7 @@ CITES: dict[str, dict[str, tuple[str, ...]]] = {
         "ipw": ("horvitz",),
         "fedau": ("fedau",),
         "geometric_median": ("geomedian",),
+        "rfa": ("geomedian",),
         "krum": ("krum",),
     },
     "surrogates": {

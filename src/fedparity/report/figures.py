@@ -59,8 +59,10 @@ def over_rounds(run: Run, column: str) -> list[charts.Series]:
         if length:
             values = np.stack([c[:length] for c in columns])
             values = np.where(np.isfinite(values), values, np.nan)
-            at = np.unique(np.linspace(0, length - 1, min(POINTS, length)).round().astype(np.int64))
-            mean, sd = values.mean(axis=0)[at], values.std(axis=0)[at]
+            mean, sd = values.mean(axis=0), values.std(axis=0)
+            known = np.flatnonzero(np.isfinite(mean))  # not every round is scored
+            at = known[np.unique(np.linspace(0, len(known) - 1, min(POINTS, len(known))).round().astype(np.int64))]
+            mean, sd = mean[at], sd[at]
             found.append(
                 charts.Series(name, index, (at + 1).astype(np.float64), mean, sd if len(columns) > 1 else None)
             )
@@ -94,13 +96,14 @@ def lorenz_curves(run: Run) -> str:
     for index, name in enumerate(run.methods):
         curves = [lorenz(one.ledger.selected) for one in run.of(name)]
         if curves:
-            x, y = _thin(curves[0][0], np.mean([held for _, held in curves], axis=0))
+            x, y = thinned(curves[0][0], np.mean([held for _, held in curves], axis=0))
             series.append(charts.Series(name, index, x, y))
-    limit = charts.Series("the limit", 0, *_thin(*lorenz(run.limit.counts)))
+    limit = charts.Series("the limit", 0, *thinned(*lorenz(run.limit.counts)))
     return charts.lorenz(series, limit, title="Lorenz curve of participation", desc=_lorenz_says(run))
 
 
-def _thin(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+def thinned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A line with no more points than a chart shows."""
     at = np.unique(np.linspace(0, len(x) - 1, min(POINTS, len(x))).round().astype(np.int64))
     return x[at], y[at]
 
@@ -159,9 +162,9 @@ def client_strip(run: Run) -> StripFigure:
         height=strip.height(grid.shape[0]),
         tabs=tabs,
         default=default,
-        ticks=_round_ticks(grid.rounds),
+        ticks=round_ticks(grid.rounds),
         never=int((trace.counts() == 0).sum()),
-        notes=_strip_notes(grid, n),
+        notes=strip_notes(grid, n),
     )
 
 
@@ -197,12 +200,14 @@ def _limit_says(run: Run) -> str:
     )
 
 
-def _round_ticks(rounds: int) -> list[tuple[int, str]]:
+def round_ticks(rounds: int) -> list[tuple[int, str]]:
+    """Rounds to name under a strip, and where they stand from the left, in percent."""
     shown = sorted({1, *(round(rounds * k / 4) for k in range(1, 5) if round(rounds * k / 4) >= 1)})
     return [(t, f"{0 if t == 1 else 100 * t / rounds:.4g}") for t in shown]
 
 
-def _strip_notes(grid: strip.Strip, n: int) -> list[str]:
+def strip_notes(grid: strip.Strip, n: int) -> list[str]:
+    """What a strip leaves out."""
     notes = []
     if grid.shape[0] < n:
         notes.append(f"{grid.shape[0]} of {n:,} clients, evenly by rank of availability.")

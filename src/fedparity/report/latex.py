@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fedparity.availability import shown_name
-from fedparity.experiment.compare import BLOCKS, Comparison
+from fedparity.experiment.compare import Comparison
 from fedparity.metrics import printed
 from fedparity.metrics.measures import heading, higher_is_better
 
@@ -33,10 +33,8 @@ def to_latex(found: Comparison) -> str:
         f" In bold: who leads, and who is not told apart from it. {latex_escape(found.note())}"
     ).rstrip()
     lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "  \\centering", f"  \\caption{{{caption}}}"]
-    for block in BLOCKS:
-        keys = found.shown(block)
-        if keys:
-            lines += [f"  {line}" for line in _tabular(found, keys)]
+    for keys in found.blocks():
+        lines += [f"  {line}" for line in _tabular(found, keys)]
     return "\n".join([*lines, "\\end{table}"]) + "\n"
 
 

@@ -22,10 +22,10 @@ Kind = Literal["linear", "log", "root"]
 
 def escape(value: object) -> str:
     """Text that is safe between tags and in attributes, and legal in XML."""
-    return html.escape("".join(c if _legal(c) else "\ufffd" for c in str(value)))
+    return html.escape("".join(c if legal(c) else "\ufffd" for c in str(value)))
 
 
-def _legal(c: str) -> bool:
+def legal(c: str) -> bool:
     """Not a control character: some are illegal in XML, others turn the direction of what follows."""
     return c.isprintable() or (c.isspace() and (c >= " " or c in "\t\n\r"))
 

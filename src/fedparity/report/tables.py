@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
-from fedparity.core.ledger import Ledger
+from fedparity.core.ledger import Ledger, Normaliser
 from fedparity.core.types import FloatArray
 from fedparity.experiment.run import MethodRun, Run
-from fedparity.metrics import MEASURES, Table
+from fedparity.metrics import MEASURES, Table, in_reading
 from fedparity.report import charts, verdict, words
 
 WORST = 10
@@ -26,8 +27,8 @@ SHARE = (
     "completed_selection_gap",
     "completed_gini",
 )
-OPPORTUNITY = ("cv_per_opportunity", "utility_cv", "jain_utility", "fairness_variance")
-AIDED = tuple(f"{name}_with_surrogates" for name in OPPORTUNITY[1:])
+UTILITY = ("utility_cv", "jain_utility", "fairness_variance")
+AIDED = tuple(f"{name}_with_surrogates" for name in UTILITY)
 BARS = ("selection_gap", "gini")
 """Columns with a bar of their two parts."""
 
@@ -73,8 +74,15 @@ def share_table(run: Run) -> Grid:
 
 
 def opportunity_table(run: Run) -> Grid:
-    """How evenly selections and benefit were spread per opportunity: the other target, in its own table."""
-    return grid(run.table, (*OPPORTUNITY, *AIDED) if has_surrogates(run) else OPPORTUNITY)
+    """How evenly selections and benefit were spread per opportunity: the other target, in its own table.
+
+    Benefit is in the run's reading, with the CV of the other readings behind.
+    """
+    chosen = run.spec.reading
+    keys = ["cv_per_opportunity", *(in_reading(name, chosen) for name in UTILITY)]
+    if has_surrogates(run) and chosen == "availability":
+        keys += AIDED
+    return grid(run.table, [*keys, *(in_reading(UTILITY[0], by) for by in get_args(Normaliser) if by != chosen)])
 
 
 def grid(table: Table, keys: Iterable[str]) -> Grid:

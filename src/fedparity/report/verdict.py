@@ -8,7 +8,8 @@ import numpy as np
 
 from fedparity.core.types import FloatArray
 from fedparity.experiment.run import Run
-from fedparity.metrics import Leaders, Table, differences
+from fedparity.metrics import MEASURES, Leaders, Table, differences, in_reading
+from fedparity.metrics.of_utility import READINGS
 from fedparity.report import words
 
 BASELINE = "uniform"
@@ -41,7 +42,8 @@ def verdict(run: Run) -> Verdict:
     if not any(one.ledger.completed.any() for one in run.runs):
         return Verdict([], "No update of any client was ever used: nothing was learnt, and nothing shared.", "", "")
     leaders = level(run.table, FAIREST)
-    return Verdict(leaders, _share(run, leaders), _near(run.table, found, leaders), _opportunity(run.table))
+    key = in_reading("utility_cv", run.spec.reading)
+    return Verdict(leaders, _share(run, leaders), _near(run.table, found, leaders), _opportunity(run.table, key))
 
 
 def level(table: Table, key: str) -> list[str]:
@@ -111,7 +113,7 @@ def _near(table: Table, found: Leaders, leaders: list[str]) -> str:
     )
 
 
-def _opportunity(table: Table) -> str:
+def _opportunity(table: Table, utility_cv: str) -> str:
     names = level(table, "cv_per_opportunity")
     if not names:
         return ""
@@ -122,9 +124,10 @@ def _opportunity(table: Table) -> str:
         f"{'has' if alone else 'was the most even,' if len(names) == 1 else 'were the most even,'}"
         f"{' a' if alone else ' with a'} coefficient of variation of {value}"
     )
-    useful = level(table, "utility_cv")
+    useful = level(table, utility_cv)
     if not useful:
         return f"{start}."
-    benefit = words.fixed(table.mean("utility_cv", useful[0]))
+    benefit = words.fixed(table.mean(utility_cv, useful[0]))
+    by = READINGS[MEASURES[utility_cv].normaliser or "availability"][0].replace("pi", "π")
     who = "" if alone else f" {words.listed(useful)} spread it most evenly,"
-    return f"{start}; by benefit per opportunity (u/π),{who} with {benefit}." if who else f"{start}; u/π: {benefit}."
+    return f"{start}; by benefit ({by}),{who} with {benefit}." if who else f"{start}; {by}: {benefit}."

@@ -16,6 +16,7 @@ from fedparity.schedulers.parity import Parity
 from fedparity.schedulers.power_of_choice import PowerOfChoice
 from fedparity.schedulers.reactive import Reactive
 from fedparity.schedulers.refl import Refl
+from fedparity.schedulers.rollout import Rollout
 from fedparity.schedulers.turns import LeastServed, OldestFirst, RoundRobin
 from fedparity.schedulers.uniform import Population, Uniform
 from fedparity.schedulers.with_floor import WithFloor
@@ -27,10 +28,12 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
     {
         "parity": Parity,
         "parity_deployment": partial(WithQuota, inner="parity:ratio=1.1", spare="fill"),
+        "rollout": Rollout,
         "uniform": Uniform,
         "population": Population,
         "inverse": Inverse,
         "reactive": Reactive,
+        "cup_authors": partial(Reactive, missed="since_selected", lam=0.5, eps=0.0, pi="counts", ties="order"),
         "round_robin": RoundRobin,
         "least_served": LeastServed,
         "oldest_first": OldestFirst,
@@ -68,6 +71,7 @@ __all__ = [
     "PowerOfChoice",
     "Reactive",
     "Refl",
+    "Rollout",
     "RoundRobin",
     "Uniform",
     "WithFloor",

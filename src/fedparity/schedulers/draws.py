@@ -24,7 +24,10 @@ def unknown(clients: Ids) -> Cohort:
 
 
 def shares(view: RoundView) -> FloatArray:
-    """p_k of every client: its share of all samples if clients have said what they hold, else 1/N."""
+    """p_k of every client: its share of all samples if clients have said what they hold, else 1/N.
+
+    `Rows.shares` is the same for weightings.
+    """
     count = view.ledger.num_clients
     sizes = np.zeros(count) if view.labels is None else view.labels.sum(1).astype(np.float64)
     return sizes / sizes.sum() if sizes.sum() > 0 else np.full(count, 1 / count)

@@ -5,7 +5,7 @@
 
     variant = pow     loss of the model as it is on all of a client's data (every candidate evaluates it)
     variant = cpow    ... on `batch` random samples of it
-    variant = rpow    the last loss that the ledger knows, and infinite for a client that never took part
+    variant = rpow    the loss it last reported, of the model it then received; infinite before it took part
 
 p_k is the share of all samples if clients have said what they hold, else uniform. d = m is nearly random, d = N greedy;
 the paper has m = 3 and d = 6, 9, 15, hence the default of 3 m. A loss that is not known ranks last, so that nobody is
@@ -21,14 +21,13 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
-from fedparity.core.ledger import NEVER
-from fedparity.core.protocols import Scheduler
-from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
+from fedparity.core.protocols import Feedback, Scheduler
+from fedparity.core.types import Cohort, FloatArray, Ids, ReportField, RoundView
 from fedparity.schedulers.draws import lowest, shares, successive, unknown
 
 
 @dataclass(frozen=True, slots=True)
-class PowerOfChoice(Scheduler[None]):
+class PowerOfChoice(Scheduler[FloatArray | None]):
     """Of a few candidates those that lose most (Power-of-Choice)."""
 
     variant: Literal["pow", "cpow", "rpow"] = "pow"
@@ -51,22 +50,34 @@ class PowerOfChoice(Scheduler[None]):
         """What the view must hold."""
         return () if self.variant == "rpow" else ("losses",)
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own: the ledger has it all."""
+    @property
+    def report_fields(self) -> tuple[ReportField, ...]:
+        """What clients report, whatever utility is credited by."""
+        return ("loss_before",) if self.variant == "rpow" else ()
 
-    def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
+    def init(self, num_clients: int) -> FloatArray | None:
+        """The loss that each client last reported, if one is asked for."""
+        return np.full(num_clients, np.inf) if self.variant == "rpow" else None
+
+    def learn(self, state: FloatArray | None, feedback: Feedback) -> FloatArray | None:
+        """Keep what was reported."""
+        if state is not None:
+            for report in feedback.reports:
+                state[report.client] = report.loss_before
+        return state
+
+    def select(
+        self, state: FloatArray | None, view: RoundView, rng: np.random.Generator
+    ) -> tuple[Cohort, FloatArray | None]:
         """Draw candidates, rank them by loss."""
         ids = view.available
         wanted = 3 * view.cohort if self.d is None else max(self.d, view.cohort)
         candidates = ids[successive(shares(view)[ids], wanted, rng)]
-        loss = self._losses(view, candidates)
+        loss = self._losses(view, candidates) if state is None else state[candidates]
         cohort = lowest(candidates, -np.where(np.isnan(loss), -np.inf, loss), view.cohort, rng)
         return cohort if len(candidates) == len(ids) else unknown(cohort.clients), state
 
     def _losses(self, view: RoundView, candidates: Ids) -> FloatArray:
-        if self.variant == "rpow":
-            never = view.ledger.last_completed[candidates] == NEVER
-            return np.where(never, np.inf, view.ledger.loss[candidates])
         if view.losses is None:
             raise ConfigError(
                 f"power_of_choice:variant={self.variant} asks for the losses of the model as it is, and there are none"

@@ -3,9 +3,14 @@
     p_k(t) = alpha / (pi_k + eps) * (1 + lam * missed_k(t))
 
 The paper leaves two things open, so both are named. `missed`: rounds *offline* so far (Theorem 2), rounds
-*since_selected* (the authors' code), or rounds *not_selected*. `draw`: *sample* with chances proportional to p_k (Lemma
-2) or take the *top* m (section 3.2). With `offline` and `top` a score never falls when its client is chosen: the least
-fair reading.
+*since_selected* (t - last, and t for a client never selected, rounds counted from 0), or rounds *not_selected*. `draw`:
+*sample* with chances proportional to p_k (Lemma 2) or take the *top* m (section 3.2). With `offline` and `top` a score
+never falls when its client is chosen: the least fair reading.
+
+`cup_authors` is the selection of the authors' first public code (stefankam/CumulativeParticipationParity, a8f2283) to
+the letter: since_selected, pi = rounds online / t without a prior, no eps, lam = .5, ties in list order. The rule has
+no lot in it. (The code adds label coverage, which changes no choice: it stops once m clients are chosen, and until then
+takes everyone.)
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, FloatArray, RoundView
-from fedparity.schedulers.draws import lowest, proportional
+from fedparity.schedulers.draws import everybody, lowest, proportional
 from fedparity.schedulers.inverse import CUP
 
 
@@ -35,13 +40,17 @@ class Reactive(Scheduler[None]):
     """Weight of one missed round; 0 is inverse availability alone, higher favours those that missed more."""
     eps: float = 1e-3
     """Added to availability before dividing by it; higher favours rare clients less."""
+    pi: Literal["estimator", "counts"] = "estimator"
+    """Availability: what the estimator says, or rounds online over rounds so far, without a prior (counts)."""
+    ties: Literal["lot", "order"] = "lot"
+    """top: equal weights are drawn by lot, or taken in the order of client numbers (the authors' code)."""
     alpha: tuple[float, ...] = (1.0,)
     """Factor on a client's weight: one number for all clients, or one per client; higher is asked more."""
     reference: ClassVar[str] = CUP
 
     def __post_init__(self) -> None:
         checks.not_negative("lam", self.lam)
-        checks.positive("eps", self.eps)
+        checks.not_negative("eps", self.eps)
         for value in self.alpha:
             checks.positive("alpha", value)
 
@@ -56,13 +65,18 @@ class Reactive(Scheduler[None]):
         if self.missed == "offline":
             return (ledger.rounds - ledger.online[ids]).astype(np.float64)
         if self.missed == "since_selected":
-            return (view.round - 1 - ledger.last_selected[ids]).astype(np.float64)
+            return (view.round - np.maximum(ledger.last_selected[ids], 0)).astype(np.float64)
         return (ledger.rounds - ledger.selected[ids]).astype(np.float64)
 
     def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
         """Sample by p_k, or take the largest."""
         alpha = np.array(self.alpha)[view.available if len(self.alpha) > 1 else 0]
-        weight = alpha / (view.pi + self.eps) * (1 + self.lam * self.missed_rounds(view))
+        # Who is available was online at least once, this round, so neither availability is 0.
+        pi = (view.ledger.online[view.available] + 1) / max(1, view.round) if self.pi == "counts" else view.pi
+        weight = alpha / (pi + self.eps) * (1 + self.lam * self.missed_rounds(view))
         if self.draw == "sample":
             return proportional(view.available, weight, view.cohort, rng), state
+        if self.ties == "order":
+            first = np.sort(np.argsort(-weight, kind="stable")[: view.cohort])
+            return everybody(view.available[first]), state
         return lowest(view.available, -weight, view.cohort, rng), state

@@ -122,7 +122,8 @@ def redact(line: str, client: int) -> str:
     """A journal line without one client."""
     record = json.loads(line)
     before = json.dumps(record, sort_keys=True)
-    for ids, *aligned in (("available",), ("selected", "probs"), ("completed", "utility", "loss")):
+    done = ("completed", "utility", "loss", *(("duration",) if "duration" in record else ()))
+    for ids, *aligned in (("available",), ("selected", "probs"), done):
         _drop(record, ids, aligned, client)
     _drop(record["rows"], "client", ["age", "weight"], client)
     _drop(record["surrogate"], "client", ["utility"], client)
@@ -131,6 +132,8 @@ def redact(line: str, client: int) -> str:
             _drop(record, key, [], client)
     if "late" in record:
         _drop(record["late"], "client", ["round", "utility", "loss"], client)
+    if "others" in record:
+        _drop(record["others"], "client", ["utility"], client)
     record["failed"] = [pair for pair in record["failed"] if pair[0] != client]
     if json.dumps(record, sort_keys=True) == before:
         return line

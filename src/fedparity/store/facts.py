@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class Facts:
     """Numbers that the method's rules keep."""
     client_words: int
     """Numbers that its clients keep."""
+    recall: FloatArray | None = None
+    """Share of each label's test samples that the last global model recognises; None: the task does not say."""
 
     def without(self, clients: Ids) -> Facts:
         """The same without what is known of these clients."""
@@ -51,6 +53,8 @@ class Facts:
         }
         if self.local_steps is not None:
             arrays["local_steps"] = np.asarray(self.local_steps, np.int64)
+        if self.recall is not None:
+            arrays["recall"] = np.asarray(self.recall, np.float64)
         return packed(arrays)
 
     @classmethod
@@ -59,7 +63,8 @@ class Facts:
         with decoding(where):
             found = unpacked(data, where)
             words = dict(zip(WORDS, found["words"].tolist(), strict=True))
-            facts = cls(found["accuracy"], found["own_accuracy"], found.get("local_steps"), **words)
+            told: dict[str, Any] = {name: found.get(name) for name in ("local_steps", "recall")}
+            facts = cls(found["accuracy"], found["own_accuracy"], **words, **told)
         if facts.accuracy.shape != facts.own_accuracy.shape or facts.accuracy.dtype != np.float64:
             raise DamagedError(f"{where}: makes no sense (accuracies of other clients)")
         return facts

@@ -16,6 +16,7 @@ from fedparity.core.protocols import Measure, Task
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 from fedparity.tasks.rule import train_by_rule
+from fedparity.tasks.samples import recall_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +105,11 @@ class Logistic(Task):
     def label_counts(self) -> NDArray[np.int64]:
         """Clients x labels: samples."""
         return np.stack([np.bincount(y, minlength=self.classes) for y in self.y]).astype(np.int64)
+
+    def recall(self, params: Vector) -> FloatArray:
+        """On everybody's samples."""
+        hits = self._probs(params, self.x).argmax(2) == self.y
+        return recall_of(self.y.ravel(), hits.ravel(), self.classes)
 
     def local_steps(self) -> FloatArray:
         """Mini-batches of all epochs, the same for everybody."""

@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core.errors import ConfigError
-from fedparity.core.types import Ids
+from fedparity.core.types import FloatArray, Ids
+
+
+def recall_of(labels: NDArray[np.integer], hits: NDArray[np.bool_], classes: int) -> FloatArray:
+    """The share of each label's samples that is recognised; NaN for a label that none of them has."""
+    there = np.bincount(labels, minlength=classes)
+    found = np.bincount(labels[hits], minlength=classes)
+    return np.asarray(np.divide(found, there, out=np.full(classes, np.nan), where=there > 0), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Measure, Task
 from fedparity.core.types import Evals, FloatArray, Ids, Vector
 from fedparity.tasks.flat import Flat, Replica
-from fedparity.tasks.samples import Samples, tiles
+from fedparity.tasks.samples import Samples, recall_of, tiles
 from fedparity.tasks.training import Training
 
 try:
@@ -126,7 +126,7 @@ class Scored(Task):
 
     def _own(self, rows: Ids) -> ClientData:
         labels = torch.from_numpy(self.samples.y_train[rows].astype(np.int64))
-        return ClientData(np.array(self.samples.x_train[rows]), labels.to(self.device))
+        return ClientData(np.asarray(self.samples.x_train)[rows], labels.to(self.device))  # indexing a map is slower
 
     @torch.no_grad()
     def _losses(self, replica: Replica, data: ClientData) -> FloatArray:
@@ -150,26 +150,28 @@ class Scored(Task):
         return np.asarray(table[wanted])
 
     def _map(self, params: Vector, groups: list[Ids]) -> list[NDArray[np.bool_]]:
-        if min(self.workers, len(groups)) <= 1:
-            with self.flat.lend(params) as replica:
-                return [self._recognised(replica, rows) for rows in groups]
-
         def score(part: list[Ids]) -> list[NDArray[np.bool_]]:
             torch.set_num_threads(self.threads)
             with self.flat.lend(params) as replica:
-                return [self._recognised(replica, rows) for rows in part]
+                return self._recognised(replica, part)
 
+        if min(self.workers, len(groups)) <= 1:
+            return score(groups)
         parts = [groups[first :: self.workers] for first in range(self.workers)]
         with ThreadPoolExecutor(self.workers) as pool:
             done = list(pool.map(score, parts))
         return [done[i % self.workers][i // self.workers] for i in range(len(groups))]
 
     @torch.no_grad()
-    def _recognised(self, replica: Replica, rows: Ids) -> NDArray[np.bool_]:
+    def _recognised(self, replica: Replica, groups: Sequence[Ids]) -> list[NDArray[np.bool_]]:
         replica.module.eval()
-        logits = replica.module(self.floats(self.samples.x_test[rows]))
-        hits = (logits.argmax(1).cpu().numpy() == self.samples.y_test[rows]) & ~logits.isnan().any(1).cpu().numpy()
-        return np.asarray(hits)
+        plain = np.asarray(self.samples.x_test)  # indexing a map is slower
+        found = []
+        for rows in groups:
+            logits = replica.module(self.floats(plain[rows]))
+            known = ~logits.isnan().any(1).cpu().numpy()
+            found.append(np.asarray(known & (logits.argmax(1).cpu().numpy() == self.samples.y_test[rows])))
+        return found
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Mean loss on each client's own training samples, accuracy on its own test samples."""
@@ -213,12 +215,18 @@ class Scored(Task):
         torch.set_num_threads(self.threads)
         return float(self._hits(params, self.samples.held_out).mean())
 
+    def recall(self, params: Vector) -> FloatArray:
+        """On all held-out samples; NaN for a label that none of them has."""
+        torch.set_num_threads(self.threads)
+        rows = self.samples.held_out
+        return recall_of(self.samples.y_test[rows], self._hits(params, rows), self.samples.classes)
+
     def kept_accuracy(self, client: int, model: Vector) -> float:
         """Accuracy of a client's own model on its own test samples."""
         torch.set_num_threads(self.threads)
         rows = self.samples.test[client]
         with self.flat.lend(model) as replica:
-            hits = [self._recognised(replica, group) for group in np.array_split(rows, math.ceil(len(rows) / TILE))]
+            hits = self._recognised(replica, np.array_split(rows, math.ceil(len(rows) / TILE)))
         return float(np.concatenate(hits).mean())
 
     def label_counts(self) -> NDArray[np.int64]:

@@ -121,7 +121,7 @@ class TorchTask(Scored):
         counts = np.bincount(labels, minlength=self.samples.classes)
         sums = np.zeros((self.samples.classes, features.shape[1]))
         np.add.at(sums, labels, features)
-        return Prototypes(sums / np.maximum(counts, 1)[:, None], counts)
+        return Prototypes(sums / np.maximum(counts, 1)[:, None], counts, _place(replica.module, head))
 
 
 def _of_one(logits: Sequence[Tensor], y: Tensor) -> Tensor:
@@ -134,6 +134,18 @@ def _head(module: nn.Module) -> nn.Linear:
     if not layers:
         raise ConfigError("prototypes need a model whose last layer is linear; use another memory")
     return layers[-1]
+
+
+def _place(module: nn.Module, head: nn.Linear) -> int:
+    """Where a layer begins in the model's vector."""
+    if head.bias is None:
+        raise ConfigError("prototypes need a last layer with biases; use another memory")
+    at = 0
+    for parameter in module.parameters():
+        if parameter is head.weight:
+            break
+        at += parameter.numel()
+    return at
 
 
 def _word(value: float) -> str:

@@ -1,9 +1,10 @@
-"""What the shared model gained for a client since it was last credited (the authors' public code).
+"""What the shared model gained for a client since it was last credited.
 
     dF_k = min(M, max(0, F_k(w at k's last credit) - F_k(w now)))       w now: after this round's step
 
-At its first credit a client is compared with the model it received in that round. The accuracy rule (section 4.2) is
-the same with accuracy gained instead of loss lost.
+At its first credit a client is compared with the model it received in that round. The accuracy rule is the same with
+accuracy gained instead of loss lost: participants alone, gains alone. Section 4.2's own rule is `accuracy_change`, that
+of the authors' public code `authors_loss_drop`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
-from fedparity.core.protocols import Utility
+from fedparity.core.protocols import Measure, Utility
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, ReportField
 
 
@@ -36,6 +37,7 @@ class GlobalLossDrop(Utility[None]):
     bound: float = 10.0
     """Largest credit per participation, in units of loss; lower limits what one report can claim."""
     needs_evaluation: ClassVar[bool] = True
+    evaluates: ClassVar[Measure] = "loss"
     report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
 
     def __post_init__(self) -> None:
@@ -66,6 +68,7 @@ class AccuracyGain(Utility[FloatArray]):
     bound: float = 1.0
     """Largest credit per participation, in accuracy (0 to 1); lower limits what one credit can be."""
     needs_evaluation: ClassVar[bool] = True
+    requires: ClassVar[tuple[str, ...]] = ("accuracy",)
     report_fields: ClassVar[tuple[ReportField, ...]] = ("accuracy_before",)
 
     def __post_init__(self) -> None:

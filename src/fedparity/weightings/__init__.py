@@ -1,5 +1,6 @@
 """How much each row counts: one file per rule, one line each in `WEIGHTINGS`."""
 
+from functools import partial
 from typing import Any
 
 from fedparity.core.protocols import Weighting
@@ -39,6 +40,7 @@ WEIGHTINGS: Registry[Weighting[Any]] = Registry(
         "fedau": FedAU,
         "clipped": Clipped,
         "geometric_median": GeometricMedian,
+        "rfa": partial(GeometricMedian, steps=4, by="size"),
         "krum": Krum,
         "memory_mean": MemoryMean,
         "fedvarp": FedVarp,

@@ -1,23 +1,28 @@
 """AFL, agnostic federated learning (Mohri, Sivek, Suresh, ICML 2019): weights that chase the worst mixture of clients.
 
-    lambda <- projection onto the simplex of (lambda + rate F)           form = "projected"
     lambda <- lambda e^(rate F) / sum                                    form = "exponentiated" (as in FedJAX)
+    lambda <- projection onto the simplex of (lambda + rate F)           form = "projected", the paper's
     w <- w + sum_k lambda_k delta_k
 
-The paper assumes everybody every round and has no rule for partial participation. Here F_k of a client that took part
-is divided by its chance p_k, so that rarely seen clients do not lose weight by renormalisation; the step uses lambda
-renormalised over those that came.
+The paper assumes everybody every round and has no rule for partial participation: here F_k moves the lambda of those
+that took part, and the step uses lambda renormalised over them. The exponentiated form is the default, since a
+projected step among many clients pushes most of lambda to 0 for good: with a small cohort nobody that comes has any,
+and the step falls back to the plain mean. Such fallbacks are counted in the state and logged. `unbiased` divides F_k by
+the chance to take part, so that clients seldom seen do not lose lambda by renormalisation; where chances are small it
+needs a small rate.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, ReportField, Rows
 from fedparity.weightings.losses import losses_of
@@ -30,40 +35,62 @@ def project_to_simplex(y: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(y + shift[np.flatnonzero(u + shift > 0)[-1]], 0.0), dtype=np.float64)
 
 
+@dataclass(slots=True)
+class Mixture:
+    """Lambda, and in how many rounds nobody that came had any of it."""
+
+    lam: FloatArray = field(metadata=PER_CLIENT)
+    fallbacks: int = 0
+
+
 @dataclass(frozen=True, slots=True)
-class Agnostic(Weighting[FloatArray]):
+class Agnostic(Weighting[Mixture]):
     """Mixture weights that move towards whoever loses most (AFL)."""
 
     rate: float = 0.1
     """Step length of the mixture weights per round; higher moves faster towards the worst-off clients."""
-    form: Literal["projected", "exponentiated"] = "projected"
-    """How the weights stay a mixture: projected onto the simplex, or by exponentiated gradient."""
+    form: Literal["exponentiated", "projected"] = "exponentiated"
+    """How the weights stay a mixture: by exponentiated gradient, or projected onto the simplex."""
+    unbiased: bool = False
+    """Whether losses are divided by the chance to take part, so that clients seldom seen do not lose weight."""
     report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
     reference: ClassVar[str] = "Mohri et al., Agnostic Federated Learning, ICML 2019"
 
     def __post_init__(self) -> None:
         checks.positive("rate", self.rate)
 
-    def init(self, num_clients: int) -> FloatArray:
+    def init(self, num_clients: int) -> Mixture:
         """Lambda, uniform."""
-        return np.full(num_clients, 1 / num_clients)
+        return Mixture(np.full(num_clients, 1 / num_clients))
 
-    def grow(self, state: FloatArray, num_clients: int) -> FloatArray:
+    def grow(self, state: Mixture, num_clients: int) -> Mixture:
         """Newcomers get the share they would have at the start, from everybody alike: lambda stays a mixture."""
         new = np.full(num_clients, 1 / num_clients)
-        new[: len(state)] = state * (len(state) / num_clients)
-        return new
+        new[: len(state.lam)] = state.lam * (len(state.lam) / num_clients)
+        return Mixture(new, state.fallbacks)
 
-    def weigh(self, state: FloatArray, rows: Rows, ledger: Ledger) -> tuple[FloatArray, FloatArray]:
+    def weigh(self, state: Mixture, rows: Rows, ledger: Ledger) -> tuple[FloatArray, Mixture]:
         """Lambda over those that came; then one step of lambda."""
         if not len(rows.clients):
             return np.empty(0), state
-        here = state[rows.clients]
-        weights = here / here.sum() if here.sum() > 0 else np.full(len(here), 1 / len(here))
-        online = (ledger.online[rows.clients] + 1) / (ledger.rounds + 1)
-        push = np.zeros(len(state))
-        push[rows.clients] = self.rate * losses_of(rows) / np.maximum(rows.probs * online, 1e-9)
+        here = state.lam[rows.clients]
+        if here.sum() > 0:
+            weights = here / here.sum()
+        else:
+            weights = np.full(len(here), 1 / len(here))
+            state.fallbacks += 1
+            logging.getLogger("fedparity").info(
+                "agnostic: round %d: nobody that came has any weight, all count the same (%d rounds so far)",
+                ledger.rounds, state.fallbacks,
+            )  # fmt: skip
+        push = np.zeros(len(state.lam))
+        push[rows.clients] = self.rate * losses_of(rows)
+        if self.unbiased:
+            online = (ledger.online[rows.clients] + 1) / (ledger.rounds + 1)
+            push[rows.clients] /= np.maximum(rows.probs * online, 1e-9)
         if self.form == "projected":
-            return weights, project_to_simplex(state + push)
-        grown = state * np.exp(push - push.max())
-        return weights, np.asarray(grown / grown.sum(), dtype=np.float64)
+            state.lam = project_to_simplex(state.lam + push)
+        else:
+            grown = state.lam * np.exp(push - push.max())
+            state.lam = np.asarray(grown / grown.sum(), dtype=np.float64)
+        return weights, state

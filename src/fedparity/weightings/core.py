@@ -3,8 +3,9 @@
     u_k(w) = M - F_k(w),    w <- w + (1/|S|) sum_k (w_k - w) / (M - F_k(w))
 
 Equations from a public reading of the paper. M bounds the loss and controls everything: large M is FedAvg with the step
-divided by M. Cross-entropy has no bound, so M - F_k is kept at or above `margin` x M; `normalise` divides by the sum of
-weights to compare at equal step size, which the paper does not.
+divided by M. Cross-entropy has no bound, so M - F_k is kept at or above `margin` x M: with M = 5 a client whose loss
+reaches M counts 20 times as much as one at M - 1. `normalise` divides by the sum of weights to compare at equal step
+size, which the paper does not.
 """
 
 from __future__ import annotations

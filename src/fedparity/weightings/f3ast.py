@@ -5,7 +5,8 @@
 Its selection (largest p_k^2 / r_k^2 among the available) is a scheduler's business. The released code divides the sum
 by M once more and starts from r = p, which sums to 1: as r grows to its true sum M, the step shrinks by up to M. `code`
 does both; otherwise r starts from m p, with m the size of the first round that had anybody, so that the first steps are
-means.
+means. p_k is the share of all samples if clients have said what they hold, else 1/N, as in the selection: one p for
+both.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class F3ast(Weighting[Rates]):
     code: bool = False
     """Whether to do as the released code: divide by the number of participants once more, and start r from p."""
     p: tuple[float, ...] | None = None
-    """Objective weights, one per client, summing to 1; higher counts more; none: equal ones."""
+    """Objective weights, one per client, summing to 1; higher counts more; none: shares of all samples, or equal."""
     reference: ClassVar[str] = "Ribero et al., Federated Learning under Intermittent Client Availability, JSTSP 2023"
 
     def __post_init__(self) -> None:
@@ -50,11 +51,11 @@ class F3ast(Weighting[Rates]):
 
     def init(self, num_clients: int) -> Rates:
         """R as it starts in the code."""
-        return Rates(self._objective(num_clients))
+        return Rates(self._objective(num_clients, None))
 
-    def _objective(self, num_clients: int) -> FloatArray:
+    def _objective(self, num_clients: int, shares: FloatArray | None) -> FloatArray:
         if self.p is None:
-            return np.full(num_clients, 1 / num_clients)
+            return np.full(num_clients, 1 / num_clients) if shares is None else shares
         if len(self.p) != num_clients:
             raise ConfigError(f"p has {len(self.p)} numbers but there are {num_clients} clients; give one per client")
         return np.array(self.p, dtype=np.float64)
@@ -70,10 +71,10 @@ class F3ast(Weighting[Rates]):
         """p/r of those that are here; a stale row counts nothing."""
         fresh = rows.ages == 0
         m = int(fresh.sum())
-        p = self._objective(ledger.num_clients)
+        p = self._objective(ledger.num_clients, rows.shares)
         if m and not state.started:
             state.started = True
-            state.r = state.r if self.code else np.minimum(m * p, 1.0)
+            state.r = p.copy() if self.code else np.minimum(m * p, 1.0)
         state.r = (1 - self.beta) * state.r
         state.r[rows.clients[fresh]] += self.beta
         weights = np.where(fresh, p[rows.clients] / state.r[rows.clients], 0.0)

@@ -36,14 +36,15 @@ class Intervals:
 class FedAU(Weighting[Intervals]):
     """An update counts the mean number of rounds between its client's participations."""
 
-    cap: int = 50
-    """Longest interval counted, in rounds; higher means less bias and more variance."""
+    cap: int | None = 50
+    """Longest interval counted, in rounds; higher means less bias and more variance; none: any."""
     reference: ClassVar[str] = (
         "Wang and Ji, A Lightweight Method for Tackling Unknown Participation Statistics, ICLR 2024"
     )
 
     def __post_init__(self) -> None:
-        checks.at_least("cap", self.cap, 1)
+        if self.cap is not None:
+            checks.at_least("cap", self.cap, 1)
 
     def init(self, num_clients: int) -> Intervals:
         """Every weight is 1."""
@@ -54,7 +55,7 @@ class FedAU(Weighting[Intervals]):
         fresh = rows.ages == 0
         weights = np.where(fresh, state.omega[rows.clients] / ledger.num_clients, 0.0)
         state.waiting += 1
-        ends = state.waiting == self.cap
+        ends = state.waiting == (0 if self.cap is None else self.cap)
         ends[rows.clients[fresh]] = True
         m, s = state.closed[ends], state.waiting[ends]
         state.omega[ends] = (m * state.omega[ends] + s) / (m + 1)

@@ -5,8 +5,9 @@
 x_k is the last model that k received and w_k what it made of it: local rule `received`, memory `echo`. In our rows,
 delta_k = w_k - w and e_k = x_k - w, so with gap g the fresh row counts g/m and the echo row (1 - g)/m. tau_k is the
 last round that k completed. The gap explodes after a long absence, which is why the authors' code clips the mean of
-g (w_k - x_k) to length .5, for FedAWE only and not for what it is compared with; `clip` does that, and is off. Its
-evaluation on the mean of all clients' models is not reproduced.
+g (w_k - x_k) to length .5, for FedAWE only and not for what it is compared with: `clip`, on as there, and off with
+clip=none. Method `fedawe` also has the code's decay of the local rate (`schedule = "sqrt"`). Its evaluation on the mean
+of all clients' models is not reproduced.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class FedAwe(Weighting[None]):
 
     rate: float = 1.0
     """Weight of an update per round since its client was last here; higher moves further after an absence."""
-    clip: float | None = None
+    clip: float | None = 0.5
     """Longest mean of echoed updates; lower shortens steps after long absences; none: any length."""
     goes_with: ClassVar[Mapping[str, str]] = {"memory": "echo", "local": "received"}
     reference: ClassVar[str] = "Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability"

@@ -1,6 +1,6 @@
 """FedLaAvg (Yan et al., arXiv 2002.07399; INFORMS J. Computing 2023): MIFA with the memory at the clients.
 
-    clients send d_k = delta_k - their last update;   s <- s + sum of d_k;   w <- w + (1/N) s
+    clients send d_k = delta_k / rate - their last one;   s <- s + sum of d_k;   w <- w + (rate/N) s
 
 The server holds one vector instead of N: memory `running_sum`, whose row stands for s as it was, and local rule
 `difference`. The paper asks the clients that have waited longest (a scheduler's business) and scales updates by
@@ -32,5 +32,5 @@ class FedLaAvg(Weighting[None]):
         """No memory of its own."""
 
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
-        """1 / N for the sum so far and for every difference."""
-        return np.full(len(rows.clients), 1 / ledger.num_clients), state
+        """Rate / N for the sum so far and for every difference."""
+        return np.full(len(rows.clients), rows.rate / ledger.num_clients), state

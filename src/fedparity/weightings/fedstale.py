@@ -4,7 +4,8 @@
 
 alpha_k = 1/N. beta = 0 is FedAvg with inverse probabilities, beta = 1 FedVARP for unequal ones. Unknown p_k:
 "fedau" (the authors' choice) is 1 / FedAU's mean interval, used before this round enters it; "ledger" and "plan" as in
-`ipw`. Goes with memory `last_updates:own=keep`; a round in which nobody came steps along beta times the memory.
+`ipw`. Goes with memory `last_updates:own=keep`; a round in which nobody came steps along beta times the memory, as the
+equation has it (`empty=stay`: it does not, as in the authors' code). Intervals have no cap, as there.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ class FedStale(Weighting[Intervals]):
     """Weight of remembered updates; 0 is FedAvg with inverse probabilities, 1 is FedVARP."""
     p: Literal["fedau", "ledger", "plan"] = "fedau"
     """Source of a client's chance to take part: FedAU's intervals, or ledger and plan as in `ipw`."""
-    cap: int = 50
-    """Longest interval that FedAU's estimate counts, in rounds; higher means less bias and more variance."""
+    cap: int | None = None
+    """Longest interval that FedAU's estimate counts, in rounds; higher means less bias and more variance; none: any."""
+    empty: Literal["memory", "stay"] = "memory"
+    """What a round in which nobody came does: step along the memory, or stay."""
     a: float = 1.0
     """Prior participations where p is ledger or plan; higher takes everybody for less rare."""
     b: float = 1.0
@@ -42,7 +45,8 @@ class FedStale(Weighting[Intervals]):
 
     def __post_init__(self) -> None:
         checks.between("beta", self.beta, 0, 1)
-        checks.at_least("cap", self.cap, 1)
+        if self.cap is not None:
+            checks.at_least("cap", self.cap, 1)
         checks.not_negative("a", self.a)
         checks.not_negative("b", self.b)
 
@@ -60,5 +64,7 @@ class FedStale(Weighting[Intervals]):
         else:
             omega[here] = 1 / participation(rows, ledger, self.p, self.a, self.b)[fresh]
         _, state = FedAU(self.cap).weigh(state, rows, ledger)
+        if not len(here) and self.empty == "stay":
+            return np.zeros(len(fresh)), state
         own = omega[rows.clients]
         return np.where(fresh, alpha * own, self.beta * alpha * (1 - own * doubled)), state

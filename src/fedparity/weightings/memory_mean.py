@@ -1,11 +1,12 @@
 """MIFA (Gu, Huang, Zhang, Huang, NeurIPS 2021): the mean of everybody's latest update, also when nobody came.
 
-    w <- w + (1/N) sum_k y_k,    y_k = the latest update of k, 0 before the first            over = "all"
-    w <- w + mean of y_k over the clients seen so far                                        over = "seen"
+    w <- w + (1/N) sum_k y_k rate_t / rate_s,    y_k = the latest update of k, of round s      over = "all"
+    w <- w + mean of the same over the clients seen so far                                     over = "seen"
 
-Papers and code mix the two denominators; zero entries of clients never seen shrink the early steps. Updates are used as
-they came, not divided by their learning rate: let the local rate decay with `local_rate`, as IBM/fedau and FedAWE do.
-Goes with memory `last_updates:own=replace`; with own=keep the older of a client's two rows counts nothing.
+Papers and code mix the two denominators; y_k = 0 of clients never seen shrinks the early steps. As in the paper, what
+is remembered are gradients: an update of round s counts at the learning rate of today. (IBM/fedau and FedAWE replay it
+at the rate of its day: the same where rates are constant.) Goes with memory `last_updates:own=replace`; with own=keep
+the older of a client's two rows counts nothing.
 """
 
 from __future__ import annotations
@@ -38,4 +39,5 @@ class MemoryMean(Weighting[None]):
         """1 / N, or 1 / the number of clients with a row."""
         _, doubled = fresh_and_doubled(rows)
         count = ledger.num_clients if self.over == "all" else max(1, int((~doubled).sum()))
-        return np.where(doubled, 0.0, 1 / count), state
+        today = 1.0 if rows.rates is None else rows.rate / rows.rates
+        return np.where(doubled, 0.0, today / count), state

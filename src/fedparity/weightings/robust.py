@@ -1,7 +1,8 @@
 """Robust averages that are weights over rows, computed through distances between updates.
 
     clipped:           1/m min(1, median length / |delta_k|)
-    geometric_median:  1 / |delta_k - z|, iterated (Weiszfeld), normalised                    (Pillutla et al. 2022)
+    geometric_median:  a_k / |delta_k - z|, iterated (Weiszfeld), normalised; a_k = 1
+    rfa:               the same with a_k = n_k and 4 iterations                               (Pillutla et al. 2022)
     krum:              1/c for the c rows closest to their m - f - 2 nearest neighbours       (Blanchard et al. 2017)
 
 Coordinate-wise rules (medians, trimmed means) are not weights over rows and are left out.
@@ -10,7 +11,7 @@ Coordinate-wise rules (medians, trimmed means) are not weights over rows and are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,8 @@ class GeometricMedian(Weighting[None]):
     """Weiszfeld iterations; more come closer to the median."""
     smooth: float = 1e-6
     """Least distance divided by, relative to the longest update; higher is steadier and less exact."""
+    by: Literal["equal", "size"] = "equal"
+    """Whether distances count equally or by the number of samples behind an update."""
     reference: ClassVar[str] = "Pillutla et al., Robust Aggregation for Federated Learning, IEEE TSP 2022"
 
     def __post_init__(self) -> None:
@@ -68,11 +71,12 @@ class GeometricMedian(Weighting[None]):
         if not m:
             return np.empty(0), state
         gram = inner_products(rows.deltas)
-        weights = np.full(m, 1 / m)
+        mass = np.ones(m) if self.by == "equal" else np.maximum(rows.sizes, 1) / max(1.0, float(rows.sizes.max()))
+        weights = mass / mass.sum()
         floor = self.smooth * max(float(np.sqrt(np.diag(gram).max())), 1e-300)
         for _ in range(self.steps):
             squared = np.diag(gram) - 2 * gram @ weights + weights @ gram @ weights
-            raw = 1 / np.maximum(np.sqrt(np.maximum(squared, 0.0)), floor)
+            raw = mass / np.maximum(np.sqrt(np.maximum(squared, 0.0)), floor)
             weights = raw / raw.sum()
         return weights, state
 

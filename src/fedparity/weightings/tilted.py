@@ -2,8 +2,8 @@
 
     weight_k = e^(t F_k) / sum_j e^(t F_j)
 
-The authors' federated code divides by a moving average instead of the sum, which doubles the first round's weights; we
-use the objective's own gradient.
+The authors' federated code divides by a moving average instead of the sum, which doubles the first round's weights, and
+by m once more; we use the objective's own gradient.
 """
 
 from __future__ import annotations

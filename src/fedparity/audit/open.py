@@ -1,0 +1,148 @@
+"""From files to an audit: tables of any supported shape, or the folder of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedparity.audit import fields
+from fedparity.audit.audit import Audit
+from fedparity.audit.files import STDIN, Source, open_source
+from fedparity.audit.groups import MIN_GROUP
+from fedparity.audit.log import Log, Origin, build_log
+from fedparity.audit.rows import Rows, read_rows
+from fedparity.core import checks
+from fedparity.core.errors import ConfigError, InputError
+from fedparity.core.trace import Trace
+from fedparity.experiment.run import MethodRun, Run
+from fedparity.metrics import influence
+
+DATABASE = "run.db"
+OPTIONS = {name: name for name in ("where", "cohort", "rounds", "seed", "min_group")} | {"map": "columns"}
+"""Options as a result keeps them, and the arguments they are."""
+
+
+def open_audit(
+    logs: Sequence[str | Path],
+    *,
+    columns: Sequence[str] = (),
+    where: Sequence[str] = (),
+    clients: str | Path | None = None,
+    online: str | Path | None = None,
+    cohort: int | None = None,
+    rounds: str | None = None,
+    seed: int = 0,
+    min_group: int = MIN_GROUP,
+) -> Audit:
+    """The audit of a log in one or more files, or of a stored run.
+
+    columns: `field=column`, where the log calls a field otherwise. where: `column=value`, rows to keep. clients: a
+    table of everybody registered. online: a table of who was there. rounds: `first-last`, what the log covers.
+    """
+    mapped = fields.parse_map(columns, "--map", fields.FIELDS)
+    kept = fields.parse_map(where, "--where")
+    if cohort is not None:
+        checks.at_least("cohort", cohort, 1)
+    checks.at_least("min_group", min_group, 1)
+    given: dict[str, Any] = {"map": sorted(columns), "where": sorted(where), "cohort": cohort, "rounds": rounds}
+    given |= {"seed": seed, "min_group": min_group}
+    given |= {"clients": clients and Path(clients).name, "online": online and Path(online).name}
+    options = {key: value for key, value in given.items() if value not in (None, [], "")}
+    if not logs:
+        raise ConfigError("no log was given; give a file, a run's folder, or - for stdin")
+    folder = next((Path(path) for path in logs if (Path(path) / DATABASE).is_file()), None)
+    if folder is not None:
+        odd = next((name for name in ("map", "cohort", "rounds", "clients", "online") if name in options), None)
+        if odd is not None:
+            raise ConfigError(f"--{odd} is for tables, but {folder} is a run, which says all that itself; leave it out")
+        if len(logs) > 1:
+            raise ConfigError(f"{folder} is a run; audit it alone")
+        log, outcome = _of_run(folder, kept)
+        return Audit(log, outcome, seed, min_group, options)
+    sources = [open_source(str(path)) for path in logs]
+    rows = read_rows(sources, mapped, kept)
+    origins = [Origin(source.name, source.sha256) for source in sources]
+    beside: dict[str, Rows] = {}
+    if online is not None:
+        source = _beside(online)
+        beside["there"] = read_rows([source], _usable(source, mapped), {})
+        origins.append(Origin(source.name, source.sha256, "online"))
+    if clients is not None:
+        source = _beside(clients)
+        beside["register"] = _register(source, mapped)
+        origins.append(Origin(source.name, source.sha256, "clients"))
+    span = None if rounds is None else _span(rounds)
+    log = build_log(rows, sources=origins, cohort=cohort, span=span, **beside)
+    return Audit(log, None, seed, min_group, options)
+
+
+def _span(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    if not (dash and first.strip().isdecimal() and last.strip().isdecimal() and int(first) <= int(last)):
+        raise ConfigError(f"rounds={text!r} must be written FIRST-LAST, as in 0-199")
+    return int(first), int(last)
+
+
+def _beside(path: str | Path) -> Source:
+    if str(path) == STDIN:
+        raise ConfigError("only the log itself is read from stdin; give a file")
+    return open_source(str(path))
+
+
+def _usable(source: Source, mapped: Mapping[str, str]) -> dict[str, str]:
+    """What of a column map is about a table beside the log."""
+    there = source.columns()
+    return {field: column for field, column in mapped.items() if column in there}
+
+
+def _register(source: Source, mapped: Mapping[str, str]) -> Rows:
+    """A table of clients, perhaps with their groups; it has no rounds."""
+    import polars as pl
+
+    there = source.columns()
+    columns = fields.columns_of(there, _usable(source, mapped), source.name)
+    if "client" not in columns:
+        raise source.fault(f"no column is the client; its columns: {', '.join(list(there)[:8])}")
+    wanted = [pl.col(columns[name]).alias(name) for name in ("client", "group") if name in columns]
+    return read_rows([replace(source, table=source.table.select(*wanted, pl.lit(0).alias("round")))], {}, {})
+
+
+def _of_run(folder: Path, where: dict[str, str]) -> tuple[Log, Any]:
+    """One method and seed of a stored run."""
+    run = Run.open(folder)
+    for key in where:
+        if key not in {"method", "seed"}:
+            raise ConfigError(f"--where {key}=... is for tables; a run is chosen by method and seed")
+    method = where.get("method", run.methods[0] if len(run.methods) == 1 else None)
+    if method not in run.methods:
+        raise ConfigError(f"{folder}: holds {', '.join(run.methods)}; choose one: --where method={run.methods[0]}")
+    found = {one.seed: one for one in run.of(method) if one.records}
+    seed = where.get("seed", str(run.spec.seed))
+    if seed not in map(str, found):
+        shown = ", ".join(map(str, found)) or "none"
+        raise InputError(f"{folder}: {method} has no round with seed {seed}; its seeds: {shown}")
+    one = found[int(seed)]
+    notes = [f"of the run, method {method} with seed {seed}"] if len(run.runs) > 1 else []
+    return _run_log(run, one, folder, notes), run.outcome(one)
+
+
+def _run_log(run: Run, one: MethodRun, folder: Path, notes: list[str]) -> Log:
+    n = run.trace.num_clients
+    journal = Origin(f"{folder.name}: journal of {one.method}, seed {one.seed}", one.head)
+    return Log(
+        names=run.trace.names or tuple(map(str, range(n))),
+        first=one.records[0].round,
+        online=Trace.from_rounds(n, (record.available for record in one.records)),
+        asked=Trace.from_rounds(n, (record.selected for record in one.records)),
+        ledger=one.ledger,
+        cohort=run.spec.cohort,
+        slots=run.spec.asked,
+        influence=influence(one.records, n),
+        accuracy=one.accuracy,
+        known=frozenset({"available", "selected", "completed", "failed", "utility", "weight"}),
+        assumptions=tuple(notes),
+        sources=(journal,),
+        key=int(one.head[:15], 16),
+    )

@@ -1,0 +1,141 @@
+"""`fedparity paper`: the tables and figures of the paper, the paper's numbers beside ours."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedparity.cli.console import (
+    INTERRUPTED,
+    AsJson,
+    Bar,
+    EndedEarlyError,
+    print_json,
+    say,
+    show_table,
+    split_list,
+)
+from fedparity.core.errors import ConfigError, FedparityError, unknown
+
+if TYPE_CHECKING:
+    from fedparity.paper.tables.compute import Kitchen
+    from fedparity.paper.tables.results import Result
+
+
+def paper_command(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="table1, table2, figure1, figure2, figure3 or all.")],
+    *,
+    scale: Annotated[str, typer.Option(help="smoke (digits), laptop (CIFAR-10) or full (the paper's own).")] = "smoke",
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="FLASH events, for the replay and Figure 1.", show_default="phones like them"),
+    ] = None,
+    only: Annotated[str | None, typer.Option(metavar="A,B,...", help="Only these blocks of runs.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder; what it holds already is not done again.", show_default="runs/paper/SCALE"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The paper's tables and figures, its numbers beside ours; a second call goes on where the first was.
+
+    fedparity paper table1
+    fedparity paper all --scale smoke
+    fedparity paper all --scale laptop --trace flash_events.json.gz
+    """
+    from fedparity.experiment.stop import Stop
+    from fedparity.paper.tables.blocks import check_what, recipe_of
+    from fedparity.paper.tables.compute import Kitchen, StoppedError, Told
+
+    wanted = check_what(what)
+    if trace is not None and not trace.is_file():
+        raise ConfigError(f"--trace {trace} is not a file; leave it out for phones like FLASH's")
+    recipe = recipe_of(scale, trace)
+    blocks = tuple(split_list(only)) if only else ()
+    for name in blocks:
+        if name not in (known := [block.name for block in recipe.needed(wanted)]):
+            raise unknown("block", name, known)
+    start, done = time.perf_counter(), 0
+    with Stop() as stop, Bar() as bar:
+        told = Told(_progress(bar), bar.tell, lambda: stop.asked, lambda: stop.overdue)
+        kitchen = Kitchen(recipe, out or Path("runs") / "paper" / scale, told)
+        missing, seconds = kitchen.estimate(wanted, blocks)
+        if missing:
+            say(f"{missing} runs to do: about {_spell(seconds)} on one idle core.", stderr=True)
+        try:
+            for _ in kitchen.cook(wanted, blocks):
+                done += 1
+        except StoppedError:
+            _written(kitchen, wanted, trace)
+            say(f"Stopped early; what was done is in {kitchen.folder}: the same command goes on.", stderr=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except (FedparityError, MemoryError) as error:
+            if not kitchen.began:
+                raise
+            why = str(error) or "not enough memory"
+            raise EndedEarlyError(f"{why} (ended early; what was done is kept: the same command goes on)") from error
+    summary, found = _written(kitchen, wanted, trace)
+    if as_json:
+        print_json({**summary, "seconds": round(time.perf_counter() - start, 1)})
+        return
+    _show(summary, found)
+    say(f"Page: {kitchen.folder / 'paper.html'}")
+
+
+def _progress(bar: Bar) -> Any:
+    """The bar, or a line per tenth in a log."""
+    last = [-1]
+
+    def tell(what: str, done: int, total: int) -> None:
+        bar.tell("runs", done, total, what)
+        part = done * 10 // max(1, total)
+        if not bar.shown and part != last[0]:
+            say(f"{done} of {total}: {what}", stderr=True)
+        last[0] = part
+
+    return tell
+
+
+def _spell(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.0f} h"
+    )
+
+
+def _written(kitchen: Kitchen, what: Any, trace: Path | None) -> tuple[dict[str, Any], list[Result]]:
+    from fedparity.paper.tables.files import produce
+    from fedparity.paper.tables.results import results
+
+    return produce(kitchen, what, trace), results(kitchen, kitchen.recipe.needed(what))
+
+
+def _show(summary: dict[str, Any], found: list[Result]) -> None:
+    from fedparity.metrics.measures import heading
+    from fedparity.metrics.table import printed
+    from fedparity.paper.tables.results import TOO_SMALL
+
+    keys = ("avg_client_accuracy", "jain_accuracy", "selection_gap", "selection_gap_limit", "gini", "gini_limit")
+    for one in found:
+        if one.block.curves or not summary["blocks"]:
+            continue
+        shown = keys if one.block.trained else keys[2:]
+        say(f"\n{one.block.says}: {one.seeds} of {one.block.seeds} seeds{f'; {TOO_SMALL}' if one.too_small else ''}")
+        rows = [(row, *(printed(key, one.table.mean(key, row)) for key in shown)) for row in one.table.methods]
+        show_table(("", *(heading(key, narrow=True) for key in shown)), rows)
+    if "table1" in summary:
+        head = list(summary["table1"][0])
+        say("\nTable 1: rounds of the paper's rule, ours and as printed")
+        show_table(
+            [h.replace("_", " ")[:12] for h in head], [[_cell(v) for v in row.values()] for row in summary["table1"]]
+        )
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

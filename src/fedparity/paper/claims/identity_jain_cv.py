@@ -1,0 +1,72 @@
+"""Section 4.1's Jain index and CV are one measure: J = 1/(1 + CV^2) of any vector, with the population's deviation.
+
+So of the two columns of Table 2 one determines the other, and the printed pairs cannot belong to one vector each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedparity.core.rng import stream
+from fedparity.metrics.inequality import cv, jain
+from fedparity.paper.claims.claim import SEED, Claim, Finding, Verdict
+from fedparity.paper.claims.plot import Bars
+
+TABLE_2 = {
+    "q-FFL": (0.64, 0.42, 0.80, 0.35),
+    "PHP-FL": (0.42, 0.78, 0.52, 0.20),
+    "Ours (no surrogate)": (0.28, 0.88, 0.31, 0.04),
+    "Ours (with surrogate)": (0.19, 0.94, 0.31, 0.04),
+}
+"""Rows of the paper's Table 2: Utility CV, Jain of utility, selection gap, Gini."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityJainCv(Claim):
+    """The identity on random vectors, and what it makes of Table 2."""
+
+    id: ClassVar[str] = "identity-jain-cv"
+    where: ClassVar[str] = "Section 4.1"
+    statement: ClassVar[str] = "J(ũ) = 1/(1 + CV(ũ)²): the two utility columns of Table 2 are one measure."
+    assumptions: ClassVar[str] = "Population standard deviation; the ε in CV's denominator is negligible."
+    corrected: ClassVar[str | None] = None
+    method: ClassVar[str] = "2,000 random vectors of 2 to 200 entries"
+    expected: ClassVar[Verdict] = "holds"
+
+    draws: int = 2_000
+    eps: float = 0.0
+    """Added to the mean in CV."""
+    degrees: int = 0
+    """Degrees of freedom taken off the deviation; 1 is the sample's."""
+
+    def examine(self) -> Finding:
+        """The largest difference of the two sides."""
+        rng = stream(SEED, self.id)
+        off = 0.0
+        for _ in range(self.draws):
+            x = rng.lognormal(sigma=1.0, size=int(rng.integers(2, 201)))
+            spread = cv(x, self.eps) * np.sqrt(len(x) / (len(x) - self.degrees))
+            off = max(off, abs(jain(x) - 1 / (1 + spread**2)))
+        implied = {name: 1 / (1 + row[0] ** 2) for name, row in TABLE_2.items()}
+        shown = "/".join(f"{value:.3f}".lstrip("0") for value in implied.values())
+        printed = "/".join(f"{row[1]:.2f}".lstrip("0") for row in TABLE_2.values())
+        return Finding(
+            "holds" if off < 1e-9 else "fails",
+            None,
+            f"Both sides agree to {max(off, 1e-12):.0e}. Table 2's CV imply Jain {shown}; it prints {printed}.",
+            {
+                "draws": self.draws,
+                "largest_difference_at_most": max(off, 1e-12),
+                "table_2_implied_jain": implied,
+                "table_2_printed_jain": {name: row[1] for name, row in TABLE_2.items()},
+            },
+            Bars(
+                "Jain of utility in Table 2",
+                tuple(implied.items()),
+                tuple(row[1] for row in TABLE_2.values()),
+                "as printed; bars: what the printed CV implies",
+            ),
+        )

@@ -1,0 +1,243 @@
+"""`fedparity audit`: JSON, files, conditions, signatures, exit codes; nothing that a log says is taken for more."""
+
+import csv
+import html.parser
+import io
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from logs import csv_of, rows_of, uniform_log, write
+
+from fedparity.audit import seal
+from fedparity.audit.fail_if import holds, parse
+from fedparity.core.errors import ConfigError, InputError
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*Click 9:DeprecationWarning")
+PROMISED = {
+    "clients", "rounds", "fill", "fill_limit", "selection_gap", "selection_gap_limit", "gini", "gini_limit",
+    "jain_counts", "cv_counts", "never_served", "never_available", "assumptions", "log_sha256",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """100 clients, of which the first five are hardly asked from round 40 on, in three groups."""
+    rng = np.random.default_rng(6)
+    online, asked = uniform_log(rng, 60, 120, 6, 0.5)
+    late, shut = uniform_log(rng, 60, 120, 6, 0.5, range(8), 0.0)
+    online[40:], asked[40:] = late[40:], shut[40:]
+    rows = rows_of(online, asked)
+    for row in rows:
+        k = int(row["client"][1:])
+        row["group"] = "old" if k < 12 else "new" if k < 55 else "rare"
+    return write(tmp_path_factory.mktemp("log") / "log.csv", csv_of(rows))
+
+
+def test_json_has_what_is_promised(fedparity, log):
+    code, out, err = fedparity("audit", log, "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out, parse_constant=pytest.fail)
+    assert set(found) >= PROMISED
+    assert len(found["verdict"]) == 3
+    assert found["clients"] == 60
+    assert [group["name"] for group in found["groups"]] == ["old", "new"]
+    assert found["groups"][0]["flagged"]
+    assert found["groups"][0]["p"] < 0.05
+    assert found["groups_hidden"] == {"groups": 1, "clients": 5}
+    assert {one["name"] for one in found["left_out_clients"]} <= {f"c{k}" for k in range(8)}
+    assert found["p_value"] < 0.01
+    points = [point for point in found["changes"] if point["what"] == "group old"]
+    assert len(points) == 1
+    assert abs(points[0]["round"] - 40) <= 8
+    assert points[0]["after"] < 0.8 < points[0]["before"]
+
+
+def test_for_eyes_the_verdict_comes_first(fedparity, log):
+    code, out, err = fedparity("audit", log)
+    assert (code, err) == (0, "")
+    assert out.startswith("In 120 rounds 720 requests went out to")
+    assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
+    assert "old" in out
+    assert "Assumed:" in out
+
+
+def test_conditions_decide_the_exit_code(fedparity, log):
+    assert fedparity("audit", log, "--fail-if", "gini_avoidable > .9", "--json")[0] == 0
+    code, out, err = fedparity("audit", log, "--fail-if", "gini_avoidable > .9 or p_value < .01", "--json")
+    assert code == 1
+    assert json.loads(out)["p_value"] < 0.01
+    assert err == "Failed: gini_avoidable > .9 or p_value < .01\n"
+    for text, message in (
+        ("gini_avoidable", "must be NAME OP NUMBER"),
+        ("__import__('os').system('x') > 1", "must be NAME OP NUMBER"),
+        ("gino > .1", "did you mean 'gini'?"),
+        ("utility_cv > .1", "utility_cv is not known from this log"),
+        ("verdict > 1", "unknown name"),
+    ):
+        code, out, err = fedparity("audit", log, "--fail-if", text)
+        assert (code, out) == (2, "")
+        assert message in err
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a > 1", True), ("a>2", False), ("a >= 2 and b < 0", True), ("a < 2 or b == -1", True), ("a != 2", False),
+        ("a < 2 and a > 0 or b <= -.5", True), ("b > -1.5e0", True),
+    ],
+)  # fmt: skip
+def test_conditions_mean_what_they_say(text, value):
+    assert holds(text, {"a": 2, "b": -1.0, "c": None, "d": True}) is value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "a >", "> 1", "a > b", "a > 1 and", "a > 1; b", "a > 1e", "a" * 2000, "(a > 1)"]
+)
+def test_anything_else_is_refused(text):
+    with pytest.raises(ConfigError):
+        parse(text)
+
+
+def test_an_unknown_number_is_no_pass():
+    with pytest.raises(InputError, match="c is not known"):
+        holds("a > 1 or c > 1", {"a": 2, "c": None})
+
+
+def test_a_signed_result_can_be_checked_and_a_changed_one_is_found(fedparity, log, tmp_path):
+    key = write(tmp_path / "key", b"k" * 32)
+    code, out, _ = fedparity("audit", log, "--cohort", "7", "--sign", key, "--json")
+    assert code == 0
+    result = write(tmp_path / "result.json", out)
+    assert fedparity("audit", log, "--verify", result, "--sign", key)[0] == 0
+    told = json.loads(out)
+    assert told["signature"]["algorithm"] == "HMAC-SHA256"
+    assert "--cohort 7" in told["command"]
+    assert "/" not in told["command"].replace("fedparity audit", "")
+
+    def check(changed, *more, log=log):
+        code, out, _ = fedparity("audit", log, "--verify", write(tmp_path / "x.json", changed), *more, "--json")
+        return code, " ".join(json.loads(out)["problems"])
+
+    code, said = check(json.dumps({**told, "gini": 0.1}), "--sign", key)
+    assert code == 1
+    assert "signature does not fit" in said
+    assert "gini is 0.1" in said
+    code, said = check(json.dumps({**told, "gini": 0.1}))  # without the key, by doing it again
+    assert (code, "gini is 0.1" in said) == (1, True)
+    code, said = check(out, "--sign", write(tmp_path / "other", b"o" * 32))
+    assert (code, "another key" in said) == (1, True)
+    lines = Path(log).read_text(encoding="utf-8").splitlines(keepends=True)
+    text = write(tmp_path / "log.csv", "".join(lines[:5] + lines[6:]))
+    code, said = check(out, "--sign", key, log=text)
+    assert code == 1
+    assert "another log" in said
+    del told["signature"]
+    code, said = check(json.dumps(told), "--sign", key)
+    assert (code, said) == (1, "it is not signed")
+
+
+def test_what_is_signed_does_not_depend_on_spaces_or_order():
+    assert seal.canonical({"b": 1.5, "a": [None, "é"], "signature": 1}) == b'{"a":[null,"\\u00e9"],"b":1.5}'
+
+
+def test_files_are_written(fedparity, log, tmp_path):
+    names = ["page.html", "clients.csv", "card.md", "card.json"]
+    words = ["--html", "page.html", "--csv", "clients.csv", "--card", "card.md"]
+    assert fedparity("audit", log, *words)[0] == 0
+    assert fedparity("audit", log, "--card", "card.json")[0] == 0
+    page, table, card, plain = ((tmp_path / name).read_text(encoding="utf-8") for name in names)
+    assert "How far to trust this" in page
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert len(rows) == 60
+    assert sum(int(row["asked"]) for row in rows) == 720
+    assert "not legal advice" in card
+    assert "article 12" in card
+    assert json.loads(plain)["population"]["clients"] == 60
+    assert fedparity("audit", log, "--card", "card.txt")[0] == 2
+    assert fedparity("audit", log, "--sign", "nothing", "--json")[0] == 2
+
+
+# --- what a log says stays text
+
+PIECES = (
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", '"><svg onload=alert(1)>', "' onmouseover='x",
+    "{{7*7}}", "{% for x in y %}", "{{ ''.__class__ }}", "=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1",
+    "\x1b[2J\x1b[31m", "\x1b]0;title\x07", "\u202eevil", "\u2066x", "\x9b31m", "a\rb", "a\nb", "\\input{/etc/passwd}",
+    "\\write18{rm}", "$(rm -rf /)", "`id`", "; rm -rf /", "| nc x", "../../etc/passwd", "C:\\x", "javascript:alert(1)",
+    "https://evil.example/?q=1", "[x](javascript:alert(1))", "![x](https://e.example)", "# head", "- item", "| a | b |",
+    "__proto__", "constructor", "%s%n", "${jndi:ldap://x}", "<!--", "]]>", "&lt;b&gt;", "</style>", "[bold red]x[/]",
+    "<b>x", "www.evil.example", "\ufeffx", "1. x", "~~x~~", "a@b.example", "*x* _y_",
+)  # fmt: skip
+STRINGS = [f"{a}{b}{i}" for i, (a, b) in enumerate(itertools.islice(itertools.product(PIECES, PIECES), 2000))]
+
+
+class Tags(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), (name, value)
+            assert name not in {"src", "srcset", "action"}, (name, value)
+            assert name != "href" or value.startswith("#"), value
+
+
+def inert(text, *, lines="\n"):
+    """Nothing in it moves a cursor or turns text around."""
+    return all(c.isprintable() or c in lines or c in "\u202f\xa0\u2009" for c in text)
+
+
+def test_2000_strings_in_names_of_clients_and_groups_come_out_inert(fedparity, tmp_path):
+    pairs = [(t, i) for t in range(2) for i in range(len(STRINGS))]
+    rows = [{"round": t, "client": STRINGS[i], "selected": (i + t) % 2, "group": STRINGS[i]} for t, i in pairs]
+    log = write(tmp_path / "log.csv", csv_of(rows))
+    words = ["--min-group", "1", "--html", "p.html", "--csv", "c.csv", "--card", "c.md"]
+    code, out, err = fedparity("audit", log, *words)
+    assert (code, err) == (0, "")
+    assert inert(out)
+    page, table, card = ((tmp_path / name).read_text(encoding="utf-8") for name in ("p.html", "c.csv", "c.md"))
+    assert inert(page, lines="\n\r\t")
+    assert page.count("<bdi>") >= len(STRINGS)
+    tags = Tags()
+    tags.feed(page)
+    assert not tags.seen & {"script", "img", "iframe", "object", "embed", "link", "form", "b", "base"}
+    assert "alert(1)" in page
+    assert "49" not in re.findall(r"<bdi>(\d+)", page)
+    with (tmp_path / "c.csv").open(newline="", encoding="utf-8") as file:
+        cells = [cell for row in csv.reader(file) for cell in row[:2]]
+    assert len(cells) == 2 * 2001
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    assert table.count("alert(1)")
+    assert inert(card)
+    for line in card.splitlines():
+        assert not re.search(r"(?<!\\)[<`\]]", line), line
+        assert "://" not in line
+        assert "www." not in line
+
+
+def test_strings_in_names_of_columns_come_out_inert(fedparity, tmp_path):
+    for i, piece in enumerate(PIECES[::3]):
+        name = piece.replace("\n", " ").replace("\r", " ")
+        rows = [{"round": t, name: c, "selected": int(c == "a"), "seed": 1} for t in range(3) for c in "ab"]
+        log = write(tmp_path / f"{i}.csv", csv_of(rows))
+        code, out, err = fedparity(
+            "audit", log, "--map", f"client={name.strip()}", "--html", "p.html", "--card", "c.md"
+        )
+        assert inert(out)
+        assert inert(err)
+        if code:
+            assert err.count("\n") == 1
+            continue
+        page = (tmp_path / "p.html").read_text(encoding="utf-8")
+        tags = Tags()
+        tags.feed(page)
+        assert inert(page)
+        assert not tags.seen & {"script", "img", "b"}
+        assert not re.search(r"(?<!\\)<", (tmp_path / "c.md").read_text(encoding="utf-8"))

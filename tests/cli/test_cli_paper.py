@@ -1,0 +1,73 @@
+"""`fedparity paper`: files, JSON, and one line for everything that is wrong."""
+
+import json
+
+import pytest
+
+from fedparity.core.errors import OutputError
+from fedparity.paper.tables import blocks, cells
+from fedparity.paper.tables.blocks import Block, Recipe
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*Click 9:DeprecationWarning")
+SPEC = {"rounds": 4, "cohort": 2, "population": {"clients": 6, "availability": "bernoulli:low=.2"}}
+TINY = Recipe(
+    "tiny", (Block("participation-paper_like", "participation", SPEC, ("parity", "uniform"), 2, trained=False),)
+)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    monkeypatch.setitem(blocks.SCALES, "tiny", lambda _trace: TINY)
+
+
+def test_a_table_is_written_and_a_second_call_does_nothing(fedparity, tmp_path):
+    code, out, err = fedparity("paper", "table2", "--scale", "tiny", "--out", str(tmp_path), "--json")
+    assert code == 0, err
+    assert "4 runs to do: about" in err
+    found = json.loads(out)
+    assert (found["what"], found["scale"]) == ("table2", "tiny")
+    assert found["seconds"] >= 0
+    assert [row["method"] for row in found["blocks"][0]["rows"]] == ["parity", "uniform"]
+    assert (tmp_path / "table2.csv").read_text(encoding="utf-8").startswith("block,method,seeds,rate,")
+    code, out, err = fedparity("paper", "table2", "--scale", "tiny", "--out", str(tmp_path))
+    assert code == 0
+    assert "runs to do" not in err
+    assert "2 of 2 seeds" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["table3"], "table or figure 'table3'"),
+        (["table2", "--scale", "huge"], "scale 'huge'"),
+        (["figure1", "--scale", "tiny", "--trace", "nowhere.json.gz"], "nowhere.json.gz is not a file"),
+        (["table2", "--scale", "tiny", "--only", "nothing"], "block 'nothing'"),
+    ],
+)
+def test_what_is_wrong_is_one_line(fedparity, tmp_path, words, said):
+    code, out, err = fedparity("paper", *words, "--out", str(tmp_path / "x"))
+    assert code == 2
+    assert out == ""
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_full_disk_in_the_middle_is_one_line_and_loses_nothing(fedparity, tmp_path, monkeypatch):
+    whole, calls = cells.write_text, []
+
+    def full(path, text):
+        calls.append(path)
+        if len(calls) > 2:
+            raise OutputError(f"{path}: cannot be written (No space left on device); choose a folder you may write to")
+        whole(path, text)
+
+    monkeypatch.setattr(cells, "write_text", full)
+    code, _, err = fedparity("paper", "table2", "--scale", "tiny", "--out", str(tmp_path))
+    assert code == 3
+    assert "what was done is kept" in err.splitlines()[-1]
+    monkeypatch.undo()
+    monkeypatch.setitem(blocks.SCALES, "tiny", lambda _trace: TINY)
+    code, _, err = fedparity("paper", "table2", "--scale", "tiny", "--out", str(tmp_path), "--json")
+    assert code == 0
+    assert "2 runs to do" in err
