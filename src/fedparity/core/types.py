@@ -289,9 +289,9 @@ class Extras:
     """Utility of clients that did not take part, by rules that credit all."""
     joined: Ids = field(default_factory=lambda: NO_IDS)
     """Who registered since the round before; in a closed population everybody did before the first."""
-    busy: Ids = field(default_factory=lambda: NO_IDS, kw_only=True)
+    busy: Ids = field(default_factory=lambda: NO_IDS)
     """Who was online, but still at work for an earlier round."""
-    late: LateCredit = field(default_factory=LateCredit, kw_only=True)
+    late: LateCredit = field(default_factory=LateCredit)
 
 
 @dataclass(frozen=True, slots=True)
