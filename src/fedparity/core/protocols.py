@@ -144,14 +144,6 @@ class Learner(Protocol[S]):
         """Take in one finished round."""
 
 
-@runtime_checkable
-class Grows(Protocol[S]):
-    """A component whose memory holds more of the number of clients than one entry each, such as shares of 1."""
-
-    def grow(self, state: S, num_clients: int) -> S:
-        """The state for more clients, of which nothing is known yet."""
-
-
 class Local(Component, Protocol):
     """How a client trains, and what it keeps from round to round; inherited from, all defaults are plain training."""
 
