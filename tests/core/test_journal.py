@@ -106,11 +106,11 @@ CHANGES = {
     "row_weights": np.array([-1.0]),
     "surrogate": SurrogateCredit(np.array([1]), np.array([0.5]), 0.5, np.nan),
     "model_sha256": "ac" * 32,
+    "duration": np.array([1.5]),
+    "others": Credit(np.array([1]), np.array([-0.25])),
     "joined": np.array([2]),
     "busy": np.array([3]),
     "late": LateCredit(np.array([1]), np.array([2]), np.array([0.5]), np.array([np.nan])),
-    "duration": np.array([1.5]),
-    "others": Credit(np.array([1]), np.array([-0.25])),
 }
 
 

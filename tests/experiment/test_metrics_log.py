@@ -34,6 +34,6 @@ def test_means_are_over_those_who_answered():
     assert rows[-1]["avg_client_accuracy"] == pytest.approx(known.mean())
 
 
-def test_the_model_is_evaluated_every_so_many_rounds():
+def test_rounds_that_are_not_scored_stay_empty():
     rows, _ = logged(InProcess, scored=lambda t: t % 3 == 0)
     assert [np.isfinite(row["accuracy"]) for row in rows] == [True, False, False, True]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
-from fedparity.core.credit import credit
+from fedparity.core.credit import credit, credit_late
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
@@ -306,6 +306,8 @@ class Coordinator:
         used = intake.used
         rows, weights = self._step(state, plan, intake)
         utility, loss, others = credit(self.utility, state, used, plan.params, evaluate)
+        late_utility, late_loss = credit_late(self.utility, state, intake.late, evaluate)
+        origins = np.array([report.origin for report in intake.late], dtype=np.int64)
         stand_in = self._stand_in(state, plan, evaluate, old_updates=bool(weights[rows.ages > 0].any()))
         if used:
             state.surrogate = self.surrogate.remember(state.surrogate, used, utility)
@@ -331,7 +333,7 @@ class Coordinator:
             others=others,
             joined=NO_IDS if state.ledger.since is None else np.flatnonzero(state.ledger.since == plan.round),
             busy=plan.busy,
-            late=self._late(state, plan, intake.late, evaluate),
+            late=LateCredit(clients_of(intake.late), origins, late_utility, late_loss),
         )
         state.ledger.record(record)
         state.offers = intake.offers(plan, state.offers, self.gate.max_age)
@@ -340,14 +342,6 @@ class Coordinator:
             state.scheduler = self.scheduler.learn(state.scheduler, feedback)
         state.round += 1
         return record, state
-
-    def _late(self, state: State, plan: RoundPlan, late: list[ClientReport], evaluate: Evaluate | None) -> LateCredit:
-        if not late:
-            return LateCredit()
-        utility, loss = np.zeros(len(late)), np.full(len(late), np.nan)
-        if not self.utility.credits_all:  # else they have it already, like everybody
-            utility, loss, _ = credit(self.utility, state, late, plan.params, evaluate)
-        return LateCredit(clients_of(late), np.array([r.origin for r in late], dtype=np.int64), utility, loss)
 
     def _step(self, state: State, plan: RoundPlan, intake: Intake) -> tuple[Rows, FloatArray]:
         came = rows_of(plan, intake, state.offers, self.labels)
@@ -382,11 +376,11 @@ class Coordinator:
         return replace(evals, credit=self.utility.would_credit(state.utility, clients, state.ledger, evals))
 
 
-def _both(available: Ids, busy: Ids) -> Ids:
-    """Who is online."""
-    return np.union1d(available, busy) if len(busy) else available
-
-
 def _durations(used: list[ClientReport]) -> FloatArray:
     told = np.array([r.duration for r in used], dtype=np.float64)
     return told if np.isfinite(told).any() else NO_FLOATS
+
+
+def _both(available: Ids, busy: Ids) -> Ids:
+    """Who is online."""
+    return np.union1d(available, busy) if len(busy) else available

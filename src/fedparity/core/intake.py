@@ -94,22 +94,13 @@ def rows_of(
     plan: RoundPlan, intake: Intake, offers: Mapping[int, tuple[int, float]], labels: NDArray[np.int64] | None
 ) -> Rows:
     """One row per usable report, in client order; a late one is as old as the round that it was asked in."""
-    fresh = fresh_rows(plan, intake.used, labels)
+    used = intake.all
+    rows = fresh_rows(plan, used, labels)
     if not intake.late:
-        return fresh
-    late = intake.late
-    clients = np.concatenate([fresh.clients, clients_of(late)])
-    ages = np.concatenate([fresh.ages, [plan.round - (r.origin or 0) for r in late]]).astype(np.int64)
-    order, deltas = np.lexsort((ages, clients)), [*fresh.deltas, *(np.asarray(r.delta) for r in late)]
-    return replace(
-        fresh,
-        clients=clients[order],
-        deltas=[deltas[at] for at in order],
-        ages=ages[order],
-        sizes=np.concatenate([fresh.sizes, [r.num_samples for r in late]])[order],
-        losses=np.concatenate([fresh.losses, [r.loss_before for r in late]])[order],
-        probs=np.concatenate([fresh.probs, [offers[r.client][1] for r in late]])[order],
-    )
+        return rows
+    ages = np.array([0 if r.origin is None else plan.round - r.origin for r in used], dtype=np.int64)
+    asked = [offers[r.client][1] if age else p for r, age, p in zip(used, ages, rows.probs, strict=True)]
+    return replace(rows, ages=ages, probs=np.array(asked))
 
 
 def clients_of(reports: Iterable[ClientReport]) -> Ids:

@@ -64,6 +64,10 @@ def to_json(record: RoundRecord) -> str:
         },
         "model_sha256": record.model_sha256,
     }
+    if len(record.duration):  # keys that older lines lack: rounds without them keep their bytes
+        fields["duration"] = _numbers(record.duration)
+    if len(record.others.clients):
+        fields["others"] = {"client": record.others.clients.tolist(), "utility": record.others.utility.tolist()}
     if len(record.joined):
         fields["joined"] = record.joined.tolist()
     if len(record.busy):
@@ -75,10 +79,6 @@ def to_json(record: RoundRecord) -> str:
             "utility": record.late.utility.tolist(),
             "loss": _numbers(record.late.loss),
         }
-    if len(record.duration):  # keys that older lines lack: rounds without them keep their bytes
-        fields["duration"] = _numbers(record.duration)
-    if len(record.others.clients):
-        fields["others"] = {"client": record.others.clients.tolist(), "utility": record.others.utility.tolist()}
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

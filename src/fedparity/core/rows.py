@@ -32,7 +32,8 @@ def fresh_rows(plan: RoundPlan, used: Sequence[ClientReport], labels: NDArray[np
         ages=np.zeros(len(used), dtype=np.int64),
         sizes=np.array([r.num_samples for r in used], dtype=np.float64),
         losses=np.array([r.loss_before for r in used], dtype=np.float64),
-        probs=plan.cohort.probs[np.searchsorted(plan.cohort.clients, clients)],
+        # A late report may be of a client beyond the last one asked: what stands there is replaced.
+        probs=np.append(plan.cohort.probs, 1.0)[np.searchsorted(plan.cohort.clients, clients)],
         rate=plan.rate,
         shares=shares,
     )

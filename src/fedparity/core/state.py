@@ -37,12 +37,12 @@ class State:
     kept: dict[int, Vector] = field(metadata=PER_CLIENT)
     """What each client keeps from round to round, as the local rule says."""
     server: Any = None
+    first: Vector | None = None
+    """The run's first model, for local rules that begin with it."""
     offers: dict[int, tuple[int, float]] = field(default_factory=dict, metadata=PER_CLIENT)
     """Who was asked and has not answered, while an answer can still be used: the round, and how likely it was asked."""
     names: dict[int, str] = field(default_factory=dict, metadata=PER_CLIENT)
     """What clients are called outside, where they are real: a client that returns is told by its name."""
-    first: Vector | None = None
-    """The run's first model, for local rules that begin with it."""
 
     def copy(self) -> State:
         """An independent snapshot."""

@@ -261,14 +261,6 @@ class SurrogateCredit:
 
 
 @dataclass(frozen=True, slots=True)
-class Credit:
-    """Utility by client, those with none left out."""
-
-    clients: Ids = field(default_factory=lambda: NO_IDS)
-    utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
-
-
-@dataclass(frozen=True, slots=True)
 class LateCredit:
     """Updates that were asked for in earlier rounds and came in time for this one: they are stale rows of its step."""
 
@@ -280,18 +272,26 @@ class LateCredit:
 
 
 @dataclass(frozen=True, slots=True)
+class Credit:
+    """Utility by client, those with none left out."""
+
+    clients: Ids = field(default_factory=lambda: NO_IDS)
+    utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
     """What the record of a round holds only where a run has it: journal lines without it keep their bytes."""
 
-    duration: FloatArray = field(default_factory=lambda: NO_FLOATS, kw_only=True)
+    duration: FloatArray = field(default_factory=lambda: NO_FLOATS)
     """Seconds that each of `completed` took; NaN: that client did not say; empty: nobody did."""
-    others: Credit = field(default_factory=Credit, kw_only=True)
+    others: Credit = field(default_factory=Credit)
     """Utility of clients that did not take part, by rules that credit all."""
-    joined: Ids = field(default_factory=lambda: NO_IDS, kw_only=True)
+    joined: Ids = field(default_factory=lambda: NO_IDS)
     """Who registered since the round before; in a closed population everybody did before the first."""
-    busy: Ids = field(default_factory=lambda: NO_IDS, kw_only=True)
+    busy: Ids = field(default_factory=lambda: NO_IDS)
     """Who was online, but still at work for an earlier round."""
-    late: LateCredit = field(default_factory=LateCredit, kw_only=True)
+    late: LateCredit = field(default_factory=LateCredit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,12 +44,13 @@ from fedparity.experiment.tasks import (
     owned,
     processors,
 )
-from fedparity.metrics import frontier
+from fedparity.metrics import frontier, tenths
 from fedparity.schedulers import Fixed
 from fedparity.servers.rate_schedules import Scaled
 from fedparity.store import Facts, Store, finish_erasure
 from fedparity.store.origin import versions
 from fedparity.traces import load_trace
+from fedparity.utility import NoUtility
 from fedparity.weightings import QFair
 
 Asked = Callable[[], bool]
@@ -120,7 +121,8 @@ class _Record:
     """An observer that keeps what a run is made of, for each method apart."""
 
     def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task) -> None:
-        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored)
+        groups = tenths(engine.trace.counts())
+        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored, groups)
         self.journal = Journal()
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
@@ -148,7 +150,7 @@ class _Record:
             method,
             self.seed,
             log=[row for row in self.log.rows if row[1] == method],
-            worst=[worst for row, worst in zip(self.log.rows, self.log.worst, strict=True) if row[1] == method],
+            beside=[more for row, more in zip(self.log.rows, self.log.beside, strict=True) if row[1] == method],
             ledger=state.ledger.copy(),
             records=self.records[method],
             journal=self.journal.lines(method),
@@ -209,7 +211,7 @@ def _run_seed(  # noqa: PLR0917 - one caller
         now[method] = state
         if store is not None:
             *row, seconds = record.log.rows[-1]
-            row.append(record.log.worst[-1])
+            row += record.log.beside[-1]
             store.commit(seed, method, state, record.journal.lines(method)[-1], row, float(str(seconds)))
         if told.progress is not None:
             told.progress(repeat * spec.rounds + done.round, method, record.log.last())
@@ -234,6 +236,11 @@ def check_methods(spec: Spec) -> None:
         coordinator.init(spec.population.clients)
         if "labels" in coordinator.scheduler.requires and spec.data.set == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
+        if "utility" in coordinator.scheduler.requires and isinstance(spec.worth, NoUtility):
+            raise ConfigError(
+                f"method {contender.name!r} evens out utility, but utility='none' credits nothing; choose another rule "
+                "(fedparity list utilities), or the target opportunity"
+            )
         torch_alone = coordinator.local.joint is not None or "prototypes" in coordinator.report_fields
         if torch_alone and spec.data.set in NUMPY:
             raise ConfigError(
