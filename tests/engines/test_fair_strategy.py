@@ -13,8 +13,9 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedparity[flower]')")
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
+from flwr.clientapp import ClientApp, mod
 from flwr.serverapp import ServerApp
+from flwr.serverapp import strategy as strategies
 from flwr.serverapp.strategy import FedAvg
 
 from fedparity import AVAILABILITY, Trace
@@ -199,6 +200,35 @@ def test_what_cannot_work_with_stock_clients_is_refused(given, why):
 def test_a_model_that_cannot_be_started_from_is_refused():
     with pytest.raises(ConfigError, match="initial_arrays: 'w' is not finite"):
         started(FairStrategy(), first=ArrayRecord({"w": Array(np.full(3, np.nan))}))
+
+
+def private(kind):
+    """Flower's own differential privacy, with next to no noise, and the mod its clients need."""
+    where, how = kind.split()
+    wrapper = getattr(strategies, f"DifferentialPrivacy{where}Side{how}Clipping")
+    given = {"noise_multiplier": 0.001, "clipping_norm": 1.0} if how == "Fixed" else {"noise_multiplier": 0.3}
+    mods = [getattr(mod, f"{how.lower()}clipping_mod")] if where == "Client" else []
+    return (lambda inner: wrapper(inner, num_sampled_clients=N, **given)), mods
+
+
+@pytest.mark.parametrize("kind", ["Server Fixed", "Server Adaptive", "Client Fixed", "Client Adaptive"])
+def test_flower_s_differential_privacy_goes_around_it(kind):
+    wrap, mods = private(kind)
+    app = ClientApp()
+
+    @app.train(mods=mods)
+    def train(message, context):
+        w, k = message.content["arrays"]["w"].numpy(), context.node_config["partition-id"] + 1
+        new = ArrayRecord({"w": Array((w + 0.5 * (k - w)).astype(np.float32))})
+        return Message(RecordDict({"arrays": new, "metrics": MetricRecord({"num-examples": 10})}), reply_to=message)
+
+    fair, first = FairStrategy(fraction_evaluate=0.0), ArrayRecord({"w": Array(np.zeros(3, np.float32))})
+    found = [
+        started(wrap(inner), app, rounds=3, first=first).arrays["w"].numpy()
+        for inner in (fair, FedAvg(fraction_evaluate=0.0))
+    ]
+    assert found[0] == pytest.approx(found[1], abs=0.1)
+    assert fair.state.ledger.completed.tolist() == [3] * N
 
 
 # --- an unchanged Flower app in this process

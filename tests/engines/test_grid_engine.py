@@ -7,6 +7,7 @@ pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedpar
 
 from flwr.app import Message
 from flwr.clientapp import ClientApp
+from flwr.proto.node_pb2 import NodeInfo
 
 from fedparity import AVAILABILITY, SCHEDULERS, Coordinator, InProcess, Intermittent, Ledger, run, stream
 from fedparity.core.errors import ConfigError
@@ -121,6 +122,25 @@ def test_two_offers_without_an_answer_and_a_client_counts_as_not_online():
     assert [t for t, r in enumerate(records) if 5 in r.busy] == [1]
     assert [t for t, r in enumerate(records) if 5 in r.available] == asked
     assert state.ledger.failed.tolist() == [0, 0, 0, 0, 0, 4]
+
+
+def test_a_node_that_restarts_in_the_middle_of_its_work_is_not_waited_for():
+    """It has lost the offer, answers nothing and sends no error; there is no deadline in this run."""
+    grid = FakeGrid({(0, 2): "lost"})
+    pulled = []
+
+    def get_nodes():
+        when = "later" if len(pulled) > 1 else "before"
+        return [NodeInfo(node_id=node, last_activated_at=when if node == 1002 else "") for node in grid.get_node_ids()]
+
+    pull = grid.pull_messages
+    grid.get_nodes = get_nodes
+    grid.pull_messages = lambda ids: pulled.append(ids) or pull(ids)
+    coordinator = Coordinator(N, scheduler="uniform", min_reports=0)
+    _, records, events = served(grid, rounds=2, coordinator=coordinator)
+    assert records[0].failed == ((2, "no reply"),)
+    assert events[0].failed == [(f"{1002:020d}", "its node was restarted")]
+    assert records[1].completed.tolist() == list(range(N))  # it is asked again at once
 
 
 def test_enough_answers_end_a_round():

@@ -13,7 +13,7 @@ LABELS = 10
 
 @lru_cache
 def _digits() -> Arrays:
-    from sklearn.datasets import load_digits
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
     x, y = load_digits(return_X_y=True)
     padded = np.column_stack([x / 16, np.ones(len(x))])

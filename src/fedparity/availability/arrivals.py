@@ -72,4 +72,5 @@ def _waits(rng: np.random.Generator, chance: float, count: int) -> Ids:
     uniform = rng.random(count)
     if chance in {0, 1}:
         return np.full(count, 1 if chance else NEVER, dtype=np.int64)
-    return np.minimum(1 + np.floor(np.log1p(-uniform) / math.log1p(-chance)), NEVER).astype(np.int64)
+    rounds = 1 + np.floor(np.log1p(-uniform) / math.log1p(-chance))
+    return np.asarray(np.minimum(rounds, NEVER), dtype=np.int64)

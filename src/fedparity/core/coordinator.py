@@ -241,7 +241,7 @@ class Coordinator:
         estimator = self.estimator_in_use
         available = ids_of(available, f"round {state.round}: available", state.ledger.num_clients)
         busy = ids_of(busy, f"round {state.round}: busy", state.ledger.num_clients)
-        state.estimator = estimator.observe(state.estimator, np.union1d(available, busy) if len(busy) else available)
+        state.estimator = estimator.observe(state.estimator, _both(available, busy))
         remaining = None
         if rounds_left is not None:
             checks.at_least("rounds_left", rounds_left, 0)
@@ -364,7 +364,7 @@ class Coordinator:
     ) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)
         stand_in, state.surrogate = self.surrogate.stand_in(
-            state.surrogate, plan.round, np.union1d(plan.available, plan.busy), state.ledger, score
+            state.surrogate, plan.round, _both(plan.available, plan.busy), state.ledger, score
         )
         eta_sum, bound = self.memory.bias(state.memory)
         if old_updates and not eta_sum:  # without an eta Lemma 3 says nothing of old updates
@@ -380,3 +380,8 @@ class Coordinator:
 def _durations(used: list[ClientReport]) -> FloatArray:
     told = np.array([r.duration for r in used], dtype=np.float64)
     return told if np.isfinite(told).any() else NO_FLOATS
+
+
+def _both(available: Ids, busy: Ids) -> Ids:
+    """Who is online."""
+    return np.union1d(available, busy) if len(busy) else available

@@ -76,7 +76,7 @@ def job_record(plan: RoundPlan, client: int) -> ConfigRecord:
             "client": client,
             "rate": float(plan.rate),
             "local": rule_text(plan.local),
-            "fields": sorted(plan.report_fields),
+            "fields": [str(name) for name in sorted(plan.report_fields)],
             "nonce": nonce(plan, client),
         }
     )
@@ -115,7 +115,7 @@ def read_reply(content: RecordDict, client: int, like: Vector) -> ClientReport:
     """The report of a client that the server knows by the message it answers; what cannot be read is a failure."""
     try:
         said = content.config_records[REPORT]
-        numbers = {name: _number(said, name) for name in NUMBERS}
+        numbers: dict[str, Any] = {name: _number(said, name) for name in NUMBERS}
         failure = _text(said, "failure", 10_000)
         delta = None
         if not failure:

@@ -8,10 +8,8 @@ makes up for a node that is gone carries the SuperLink's own id.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
@@ -31,6 +29,7 @@ LONGEST_PAUSE = 64
 """Rounds after which a client that does not answer is tried again, at the latest."""
 MADE_UP = frozenset({3, 5})
 """Codes of errors that a SuperLink makes up for a node that does not answer any more."""
+RESTARTED = "its node was restarted"
 SPARE = 60.0
 """Seconds that a message lives beyond the last round in which its answer could be used."""
 
@@ -61,8 +60,8 @@ class Waiting:
     client: int
     round: int
     node: int
-    since: float
-    """Seconds since 1970, to compare with when the node was last activated."""
+    activated: str
+    """When its node had last been activated, as Flower says: compared, not computed with, so that clocks may jump."""
 
 
 class GridEngine(Engine):
@@ -96,6 +95,7 @@ class GridEngine(Engine):
         self._until: dict[int, int] = {}
         """The round in which a client that does not answer is tried again."""
         self._late: list[tuple[Waiting, Message]] = []
+        self._activated: dict[int, str] = {}
         self._nodes: dict[int, str | None] = {}
         """The name of every node that was asked for it; None: it has none."""
         self.events: RoundEvents | None = None
@@ -133,7 +133,7 @@ class GridEngine(Engine):
         named = [] if self.events is None else [self.roster.number(name) for name in self.events.busy]
         return np.array(sorted(client for client in named if client is not None), dtype=np.int64)
 
-    def _busy(self, online: dict[int, float]) -> set[int]:
+    def _busy(self, online: Collection[int]) -> set[int]:
         return {w.client for w in self._waiting.values() if w.node in online and self._missed.get(w.client, 0) < GONE}
 
     def _begin(self, round: int) -> None:
@@ -141,10 +141,10 @@ class GridEngine(Engine):
         if begin is not None:
             begin(round)
 
-    def _look(self) -> dict[int, float]:
-        """Nodes that are online, with when each was last activated; new ones are asked who they are."""
-        seen = {int(node.node_id): node for node in self.grid.get_nodes()}
-        online = {node: _seconds(seen[node].last_activated_at) if node in seen else 0.0 for node in self._online()}
+    def _look(self) -> list[int]:
+        """Nodes that are online; new ones are asked who they are."""
+        self._activated |= {int(node.node_id): node.last_activated_at for node in self.grid.get_nodes()}
+        online = self._online()
         new = [node for node in online if node not in self._nodes]
         if self._identity == "node":
             self._nodes |= {node: node_name(node) for node in new}
@@ -225,7 +225,8 @@ class GridEngine(Engine):
             wanted = min(wanted, came + len(mine))
             if not mine or came >= wanted or self._over(plan, start):
                 break
-            self._drop_lost(mine, self._look())
+            self._look()
+            events.failed.extend((self.roster.name(client), RESTARTED) for client in self._drop_lost(mine))
             time.sleep(self._poll)
         self._leave(plan, mine, events)
         self.events = replace(events, seconds=time.monotonic() - start)
@@ -246,12 +247,11 @@ class GridEngine(Engine):
             )
             for client in asked
         ]
-        now = time.time()
         # A list: a generator would arrive empty.
         ids = list(self.grid.push_messages(messages))
         # What the SuperLink did not take has no id: nobody was asked, and nobody answers.
         mine = {
-            message_id: Waiting(client, plan.round, self.roster.node[client], now)
+            message_id: Waiting(client, plan.round, node := self.roster.node[client], self._activated.get(node, ""))
             for message_id, client in zip(ids, asked, strict=False)
             if message_id
         }
@@ -277,19 +277,20 @@ class GridEngine(Engine):
     def _over(self, plan: RoundPlan, start: float) -> bool:
         return plan.deadline is not None and time.monotonic() - start >= plan.deadline
 
-    def _drop_lost(self, mine: dict[str, Waiting], online: dict[int, float]) -> None:
+    def _drop_lost(self, mine: dict[str, Waiting]) -> list[int]:
         """A node that was activated after an offer was made to it has lost it: nothing will ever come."""
-        for message_id, waiting in list(mine.items()):
-            if online.get(waiting.node, 0.0) > waiting.since:
-                del mine[message_id]
-                self._waiting.pop(message_id, None)
+        lost = {i: w.client for i, w in mine.items() if self._activated.get(w.node, "") != w.activated}
+        for message_id in lost:
+            del mine[message_id]
+            self._waiting.pop(message_id, None)
+        return list(lost.values())
 
-    def _collect(self, online: dict[int, float]) -> None:
+    def _collect(self, online: Collection[int]) -> None:
         """Answers to earlier rounds that have come since; offers that are lost or too old are given up."""
         pending = [message_id for message_id, w in self._waiting.items() if w.node in online]
         if pending:
             self._late += list(self._pull(pending))
-        self._drop_lost(dict(self._waiting), online)
+        self._drop_lost(dict(self._waiting))
 
     def _leave(self, plan: RoundPlan, mine: dict[str, Waiting], events: RoundEvents) -> None:
         """The round is over: who has not answered is busy with it as long as its answer can be used."""
@@ -332,11 +333,3 @@ def reason_of(reply: Message) -> str:
     """Why a client has no update: the last line of what its error says."""
     lines = [line for line in (reply.error.reason or "").splitlines() if line.strip()]
     return printable(lines[-1].strip() if lines else f"error {reply.error.code}")
-
-
-def _seconds(when: Any) -> float:
-    """Seconds since 1970 of a date as Flower writes it; 0 if there is none."""
-    try:
-        return datetime.fromisoformat(str(when)).timestamp()
-    except ValueError:
-        return 0.0

@@ -169,9 +169,11 @@ class FairStrategy(FedAvg):
             )
         engine = self._engine
         registered = engine.num_clients
-        if self.state is None:
-            self.state = self._coordinator.init(registered, layout.vector(arrays))
-        state = self._coordinator.grow(self.state, registered)
+        sent = layout.vector(arrays)
+        state = self._coordinator.grow(self.state or self._coordinator.init(registered, sent), registered)
+        state.params = (
+            sent  # a wrapper may have added noise to what was aggregated: updates are relative to what is sent
+        )
         available = engine.available(state.round)
         state = self._coordinator.grow(state, engine.num_clients)
         cohort = max(1, int(len(available) * self.fraction_train), self.min_train_nodes)
@@ -220,7 +222,7 @@ class FairStrategy(FedAvg):
             samples = said.get(self.weighted_by_key)
             if not isinstance(samples, (int, float)) or not 0 < samples < math.inf:
                 raise RefusedError(f"{self.weighted_by_key!r} must be a number above 0")
-            losses = {name: _loss(said, name) for name in ("loss_before", "loss_after")}
+            losses: dict[str, Any] = {name: _loss(said, name) for name in ("loss_before", "loss_after")}
             return ClientReport(client, model - params, num_samples=max(1, round(samples)), **losses)
         except (FedparityError, AttributeError, KeyError, TypeError, ValueError) as error:
             return codec.unreadable(client, error)
