@@ -27,11 +27,11 @@ TASK = Quadratic.random(EVERYBODY, dim=3)
 USES_N = {
     "estimator": {"forecast"},
     "scheduler": {
-        "population", "deficit", "deficit:due=missed", "fairfedcs", "with_floor",
+        "population", "rollout", "deficit", "deficit:due=missed", "fairfedcs", "with_floor",
         "with_floor:inner=uniform,floor=.7,window=9", "with_quota:inner=uniform,quota=1,window=6",
     },
     "weighting": {
-        "availability_adjusted:form=ht", "agnostic:rate=.001", "all", "cafed", "f3ast", "fedau", "fedlaavg", "fedstale",
+        "availability_adjusted:form=ht", "agnostic", "all", "cafed", "f3ast", "fedau", "fedlaavg", "fedstale",
         "fedvarp", "ipw:form=ht", "memory_mean",
     },
 }  # fmt: skip
@@ -118,6 +118,6 @@ def test_the_ledger_is_rebuilt_from_the_journal_by_the_first_or_the_last_number_
 
 
 def test_shares_stay_shares():
-    for name, kept in (("agnostic", lambda s: s.sum()), ("f3ast", lambda s: s.r.mean() * EVERYBODY)):
+    for name, kept in (("agnostic", lambda s: s.lam.sum()), ("f3ast", lambda s: s.r.mean() * EVERYBODY)):
         rule = WEIGHTINGS.build(name)
         assert kept(rule.grow(rule.init(FOUNDERS), EVERYBODY)) == pytest.approx(1)

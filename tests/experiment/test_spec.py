@@ -386,7 +386,7 @@ WRONG = {
     ),
     "unknown method": (
         'version = 2\n[[methods]]\nname = "paritee"\n',
-        "methods.0: unknown method 'paritee'; did you mean 'parity'? known: afl,",
+        "methods.0: unknown method 'paritee'; did you mean 'parity'? known: aaggff, afl,",
     ),
     "unknown scheduler": (
         SMALL + 'scheduler = "unifrm"\n',

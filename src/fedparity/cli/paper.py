@@ -39,6 +39,10 @@ def paper_command(
         Path | None,
         typer.Option(help="Folder; what it holds already is not done again.", show_default="runs/paper/SCALE"),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes; the results are the same with any number.", show_default="all processors"),
+    ] = None,
     page: Annotated[
         Path | None, typer.Option(metavar="FILE.md", help="Store in the folder FILE, write the page of its results.")
     ] = None,
@@ -60,7 +64,7 @@ def paper_command(
     for name in blocks:
         if name not in (known := [block.name for block in recipe.needed(wanted)]):
             raise unknown("block", name, known)
-    kitchen, whole = _cooked(recipe, wanted, blocks, _folder(out, page, scale))
+    kitchen, whole = _cooked(recipe, wanted, blocks, _folder(out, page, scale), workers)
     summary, found = _written(kitchen, wanted, trace, page)
     if not whole:
         say(f"Stopped early; what was done is in {kitchen.folder}: the same command goes on.", stderr=True)
@@ -72,17 +76,21 @@ def paper_command(
     say(f"Page: {kitchen.folder / 'paper.html'}")
 
 
-def _cooked(recipe: Recipe, what: What, blocks: tuple[str, ...], folder: Path) -> tuple[Kitchen, bool]:
+def _cooked(
+    recipe: Recipe, what: What, blocks: tuple[str, ...], folder: Path, workers: int | None
+) -> tuple[Kitchen, bool]:
     """Everything that was missing is done, unless somebody asked to stop."""
     from fedparity.experiment.stop import Stop
-    from fedparity.paper.tables.compute import Kitchen, StoppedError, Told
+    from fedparity.experiment.tasks import processors
+    from fedparity.paper.tables.compute import Kitchen
+    from fedparity.paper.tables.runs import StoppedError, Told
 
     with Stop() as stop, Bar() as bar:
         told = Told(_progress(bar), bar.tell, lambda: stop.asked, lambda: stop.overdue)
-        kitchen = Kitchen(recipe, folder, told)
+        kitchen = Kitchen(recipe, folder, told, workers=processors() if workers is None else workers)
         missing, seconds = kitchen.estimate(what, blocks)
         if missing:
-            say(f"{missing} runs to do: about {_spell(seconds)} on one idle core.", stderr=True)
+            say(f"{missing} runs to do: about {_spell(seconds)} of one idle core.", stderr=True)
         try:
             for _ in kitchen.cook(what, blocks):
                 pass

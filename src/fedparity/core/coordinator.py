@@ -22,7 +22,7 @@ from fedparity.core.credit import credit, credit_late
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
-from fedparity.core.grow import grown
+from fedparity.core.grow import Grows, grown
 from fedparity.core.intake import Intake, clients_of, rows_of, sort_out
 from fedparity.core.ledger import Ledger, read_only
 from fedparity.core.protocols import (
@@ -30,7 +30,6 @@ from fedparity.core.protocols import (
     Estimator,
     Evaluate,
     Feedback,
-    Grows,
     Learner,
     Local,
     Memory,

@@ -7,11 +7,22 @@ component, and for own ones. A component that keeps more of the number of client
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from fedparity.core.marks import ENTRIES, MARK
+
+S = TypeVar("S")
+
+
+@runtime_checkable
+class Grows(Protocol[S]):
+    """A component whose memory holds more of the number of clients than one entry each, such as shares of 1."""
+
+    def grow(self, state: S, num_clients: int) -> S:
+        """The state for more clients, of which nothing is known yet."""
+        ...
 
 
 def grown(part: Any, fresh: Any, mark: str | None = None) -> Any:

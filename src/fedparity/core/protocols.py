@@ -106,7 +106,7 @@ class Scheduler(Component, Protocol[S]):
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """What it needs of a run: `labels`, `losses` or `validation`."""
+        """What it needs of a run: `labels`, `losses`, `validation` or `utility` (that something is credited)."""
         return ()
 
     @property
@@ -142,14 +142,6 @@ class Learner(Protocol[S]):
 
     def learn(self, state: S, feedback: Feedback) -> S:
         """Take in one finished round."""
-
-
-@runtime_checkable
-class Grows(Protocol[S]):
-    """A component whose memory holds more of the number of clients than one entry each, such as shares of 1."""
-
-    def grow(self, state: S, num_clients: int) -> S:
-        """The state for more clients, of which nothing is known yet."""
 
 
 class Local(Component, Protocol):

@@ -12,7 +12,7 @@ import numpy as np
 from fedparity.core.files import csv_text, write_text
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Engine
-from fedparity.core.types import Ids, RoundRecord, Vector
+from fedparity.core.types import FloatArray, Ids, RoundRecord, Vector
 from fedparity.metrics import MEASURES, Outcome
 
 LOGGED = (
@@ -64,28 +64,29 @@ class MetricsLog:
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
-        scores = self._scores(params, ledger.num_clients) if self._scored(record.round) else {}
+        known, scores = np.full(ledger.num_clients, np.nan), dict[str, Any]()
+        if self._scored(record.round):
+            known, scores = self._scores(params, known)
         outcome = Outcome.of(ledger, self._cohort, **scores)
         measured = (MEASURES[name] for name in LOGGED)
         values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
         self.rows.append((record.round, method, *values, now - self._clock))
-        known = outcome.accuracy
-        means = [float(known[ids].mean()) if len(known) else float("nan") for ids in self._groups]
+        means = [_mean(known[ids]) for ids in self._groups]
         self.beside.append([MEASURES["worst_accuracy"].of(outcome), *means])
         self._clock = now
 
-    def _scores(self, params: Vector, clients: int) -> dict[str, Any]:
-        """How good the model is, as far as anybody can tell."""
+    def _scores(self, params: Vector, known: FloatArray) -> tuple[FloatArray, dict[str, Any]]:
+        """How good the model is, as far as anybody can tell: on each client's data, and in all."""
         found: dict[str, Any] = {}
         if self._engine is not None:
-            accuracy = self._engine.evaluate(params, np.arange(clients), "accuracy").accuracy
-            accuracy = accuracy[np.isfinite(accuracy)] if np.isfinite(accuracy).any() else accuracy
-            found = {"accuracy": accuracy, "test_accuracy": float(accuracy.mean())}
+            known = self._engine.evaluate(params, np.arange(len(known)), "accuracy").accuracy
+            answered = np.isfinite(known)
+            found = {"accuracy": known[answered] if answered.any() else known, "test_accuracy": _mean(known)}
         shared = None if self._score is None else self._score(params)
         if shared is not None:
             found["test_accuracy"] = shared
-        return found
+        return known, found
 
     def last(self) -> dict[str, float]:
         """The numbers of the newest row, by column."""
@@ -95,3 +96,9 @@ class MetricsLog:
     def save(self, path: str | Path) -> None:
         """Write the log, whole or not at all."""
         write_text(path, csv_text(COLUMNS, self.rows))
+
+
+def _mean(accuracies: FloatArray) -> float:
+    """The mean over those that answered."""
+    answered = accuracies[np.isfinite(accuracies)]
+    return float(answered.mean()) if len(answered) else float("nan")

@@ -50,6 +50,7 @@ from fedparity.servers.rate_schedules import Scaled
 from fedparity.store import Facts, Store, finish_erasure
 from fedparity.store.origin import versions
 from fedparity.traces import load_trace
+from fedparity.utility import NoUtility
 from fedparity.weightings import QFair
 
 Asked = Callable[[], bool]
@@ -235,6 +236,11 @@ def check_methods(spec: Spec) -> None:
         coordinator.init(spec.population.clients)
         if "labels" in coordinator.scheduler.requires and spec.data.set == "quadratic":
             raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
+        if "utility" in coordinator.scheduler.requires and isinstance(spec.worth, NoUtility):
+            raise ConfigError(
+                f"method {contender.name!r} evens out utility, but utility='none' credits nothing; choose another rule "
+                "(fedparity list utilities), or the target opportunity"
+            )
         torch_alone = coordinator.local.joint is not None or "prototypes" in coordinator.report_fields
         if torch_alone and spec.data.set in NUMPY:
             raise ConfigError(

@@ -8,6 +8,15 @@ How much of rho_k is the client's own and how much is luck or timing follows fro
 class per client: `explained` e is the share of their variance that the client explains, and kappa = (1 - e) / e. No
 figure is set for a population: nothing credited means unit gains, and a client of which nothing is known has rho_k = 1.
 
+**Outstanding** is what the next credit may be. Where utility is a drop of loss since the last credit, it waits for its
+client: one that was asked early and stayed away since gets all that the model has learned in one credit, long after G
+has fallen. How much of a last known loss the next credit is, is learned: a line through the recent pairs of both, of
+slope 0 where the one says nothing about the other. A client not yet credited will get a first credit and then leave
+something outstanding: both are counted.
+
+**Skew** is the mean loss after a round over clients, each counted 1 / pi_k, over the mean over participations: 1 if who
+is rare fares like everybody else, above 1 if availability tells the data.
+
 A credit counts as known if the utility rule knows the client's loss. Slots without a known credit (of a client that
 failed, or that reports no loss) are charged at the mean of all known credits, so that silence attracts nothing.
 """
@@ -27,6 +36,8 @@ HALF_LIFE = 10.0
 LARGEST = 5.0
 ENOUGH = 10
 """Credits beyond the first of each client before the analysis of variance says anything."""
+PAIRS = 3
+"""Credits with a loss known before them that make a line."""
 MOST_OWN = 2 / 3
 """Of rho_k: one credit never counts for more than two of an unknown client."""
 RIPE, DOUBTFUL, SURE = 2, 0.55, 0.65
@@ -51,6 +62,34 @@ class Mean:
 
 
 @dataclass(slots=True)
+class Line:
+    """A fading regression of y on x, its slope between 0 and 1."""
+
+    weight: float = 0.0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    xy: float = 0.0
+
+    def add(self, x: FloatArray, y: FloatArray, fade: float) -> None:
+        """Take in some pairs, after the older ones have faded."""
+        self.weight = self.weight * fade + len(x)
+        self.x = self.x * fade + float(x.sum())
+        self.y = self.y * fade + float(y.sum())
+        self.xx = self.xx * fade + float((x * x).sum())
+        self.xy = self.xy * fade + float((x * y).sum())
+
+    def at(self, x: FloatArray) -> FloatArray:
+        """The line at `x`, not below 0; 0 before there are pairs enough."""
+        if self.weight < PAIRS:
+            return np.zeros(len(x))
+        mean, height = self.x / self.weight, self.y / self.weight
+        spread = self.xx / self.weight - mean**2
+        slope = (self.xy / self.weight - mean * height) / spread if spread > 1e-12 else 0.0
+        return np.maximum(height + min(max(slope, 0.0), 1.0) * (x - mean), 0.0)
+
+
+@dataclass(slots=True)
 class Gains:
     """What was credited, per client and over all."""
 
@@ -60,9 +99,17 @@ class Gains:
     """Sum of each client's y."""
     times: NDArray[np.int32] = field(metadata=PER_CLIENT)
     """How many y each client has."""
+    loss: FloatArray = field(metadata=PER_CLIENT)
+    """Each client's last known loss; NaN before the first."""
     recent: Mean
     first: Mean
     ever: Mean
+    next: Line
+    """Credit over the loss known before."""
+    lately: Mean
+    """Loss after the round, of each participation."""
+    evenly: Mean
+    """The same, each client counted 1 / pi_k."""
     clients: int
     """How many clients have a y."""
     number: int
@@ -77,8 +124,9 @@ class Gains:
     @classmethod
     def none(cls, num_clients: int) -> Gains:
         """Nothing was credited."""
-        zeros, times = np.zeros, np.zeros(num_clients, np.int32)
-        return cls(zeros(num_clients), zeros(num_clients), times, Mean(), Mean(), Mean(), 0, 0, 0.0, 0.0, 0.0, 0.0)
+        zeros, times, unknown = np.zeros, np.zeros(num_clients, np.int32), np.full(num_clients, np.nan)
+        means = (Mean(), Mean(), Mean(), Line(), Mean(), Mean())
+        return cls(zeros(num_clients), zeros(num_clients), times, unknown, *means, 0, 0, 0.0, 0.0, 0.0, 0.0)
 
     def learn(self, clients: Ids, ledger: Ledger) -> None:
         """Take in the credits of a round."""
@@ -93,9 +141,19 @@ class Gains:
         self.recent.add(credit, 0.5 ** (1 / HALF_LIFE), float(self._own(clients).sum()))
         self.first.add(credit[new], 0.5 ** (np.count_nonzero(new) / HALF_LIFE))
         self.ever.add(credit, 1.0)
+        self._learn_losses(clients, credit, ledger)
         usual = self.recent.value()
         if usual > 0:
             self._compare(clients, np.minimum(credit / usual, LARGEST))
+
+    def _learn_losses(self, clients: Ids, credit: FloatArray, ledger: Ledger) -> None:
+        fade, before, now = 0.5 ** (1 / HALF_LIFE), self.loss[clients], ledger.loss[clients]
+        again = ~np.isnan(before)
+        self.next.add(before[again], credit[again], fade)
+        rarity = ledger.rounds / ledger.online[clients]
+        self.lately.add(now, fade)
+        self.evenly.add(now * rarity, fade, float(rarity.sum()))
+        self.loss[clients] = now
 
     def _compare(self, clients: Ids, y: FloatArray) -> None:
         times, total = self.times[clients], self.relative[clients]
@@ -127,6 +185,16 @@ class Gains:
     def spread(self) -> float:
         """Squared coefficient of variation of relative gains."""
         return max(self.squares * self.number / self.sum**2 - 1, 0.0) if self.sum > 0 else 0.0
+
+    def skew(self) -> float:
+        """How much more clients lose, each counted alike, than those that are there; 1 while nothing is known."""
+        return self.evenly.value() / self.lately.value() if self.lately.value() > 0 else 1.0
+
+    def outstanding(self, clients: Ids) -> FloatArray:
+        """What each client's loss says that its next credit may be; of one not yet credited, its first two."""
+        known = self.loss[clients]
+        two = self.first.value() + float(self.next.at(np.array([self.lately.value()]))[0])
+        return np.where(np.isnan(known), two, self.next.at(np.nan_to_num(known)))
 
     def expected(self, clients: Ids) -> tuple[FloatArray, FloatArray]:
         """The gain that asking each client now is expected to have, and the same relative to the usual."""

@@ -9,8 +9,8 @@ which an online round is turned into a selection: the numerator is where k will 
 it, so a client that will seldom be back is asked before one that can wait. r is a mean over the rounds so far: with the
 rate of the moment the order of two clients would turn with the time of day. The half centres the step that a selection
 makes. The outlook counts in full: other weights, fixed or learned from how forecasts came true (the slope of rounds
-that came on rounds said), and outlooks that level off were tried; what they win where sessions outlast forecasts
-(`docs/results.md` says where that is) they lose on phones.
+that came on rounds said), and outlooks that level off were tried; what they win where forecasts do not come true
+(`docs/results.md` says where that is) they lose elsewhere.
 
     target = share        beta = 0: everybody the same S_k, as far as availability allows
     target = opportunity  beta = 1: everybody the same S_k / pi_k
@@ -22,20 +22,22 @@ model learns, clients that are always there can never reach u ~ pi, so they woul
 would learn from them alone. Maximised is weighted alpha-fairness, sum_k pi_k phi_alpha(u_k / pi_k) with
 phi_alpha' (x) = x^-alpha: the slot goes to the largest marginal welfare,
 
-    g_k x_k^-alpha          x_k = (u_k + c g_k + o_k) / pi_k          o_k = r R_k G (t / left) log(1 + left / t)
+    g_k x_k^-alpha          x_k = (u_k + s_k + o_k) / pi_k          o_k = r R_k G (t / left) log(1 + left / t)
 
 g_k is what asking k now is expected to gain (`fedparity.schedulers.gains`), so that who gains nothing scores nothing.
-o_k is the outlook, what k will still get at rate r and the usual gain G if gains fall like 1 / t. c g_k is what this
-slot makes of x_k: half a gain if gains are all alike, and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4),
-since one large gain of a client with a small pi_k cannot be taken back. With unit gains this is the order of target =
-opportunity.
+o_k is the outlook, what k will still get at rate r and the usual gain G if gains fall like 1 / t. s_k is what this slot
+may make of x_k, since a large gain of a client with a small pi_k cannot be taken back: c g_k, half a gain if gains are
+all alike and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4), or what is outstanding, if that is more. With
+unit gains this is the order of target = opportunity.
 
-Equal opportunity is also what the order is held to: relative to medians, x_k g_k^(-1/alpha) stays between 1 / b and
-b^2 times its counterpart with unit gains, b = 1.5^((1 - r)^2), or 1 if a third of those online are asked anyway: a
-client whose utility is luck or timing is neither dropped nor pampered for it. Only once gains are seen to be the
-clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no other cure than slots: then the band
-opens, to 1.5^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains nothing then comes last. At
-alpha = 1 a client that scales its reports changes nothing.
+Equal opportunity is also what the order is held to: relative to medians, x_k g_k^(-1/alpha) stays between 1 / sqrt(b)
+and b^2 times its counterpart with unit gains, b = 3^((1 - r)^2 q), or 1 if a third of those online are asked anyway: a
+client whose utility is luck or timing is neither dropped nor pampered for it. q is 1 as long as who is rare fares like
+everybody else and falls to 0 as their losses stay behind (`skew` from 1.05 to 1.25): where availability tells the data,
+holding back who gains much would starve the model of what only they know, so that there the rule is equal opportunity.
+Only once gains are seen to be the clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no
+other cure than slots: then the band opens, to b^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains nothing
+then comes last. At alpha = 1 a client that scales its reports changes nothing.
 
 Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: the order
 stays within sqrt(ratio) of that by opportunity. A quota bounds what anything can do: `with_quota` around parity; rates
@@ -56,7 +58,9 @@ from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest
 from fedparity.schedulers.gains import Gains
 
-BAND, OPEN, MOST_PRUDENT = 1.5, 20.0, 4.0
+BAND, OPEN, MOST_PRUDENT = 3.0, 20.0, 4.0
+ALIKE, APART = 1.05, 1.25
+"""Skews between which availability comes to be taken to tell the data."""
 CROWDED, NOTHING = 1 / 3, 0.05
 """If more of those online are asked there is no choice to make; a relative gain below this is none."""
 
@@ -84,7 +88,7 @@ class Parity(Scheduler[Course]):
     forecasts: ClassVar[bool] = True
     target: Literal["share", "opportunity", "utility"] | float = "share"
     """What is made equal: selections (share), selections or utility per round online, or S_k / pi_k^number."""
-    alpha: float = 1.0
+    alpha: float = 2.0
     """Target utility: 1 is proportional fairness, large values are max-min; below 1 who gains most counts more."""
     ratio: float | None = None
     """Largest ratio that reports can make in the order; higher trusts reports more; none: a band of its own."""
@@ -97,6 +101,11 @@ class Parity(Scheduler[Course]):
         checks.positive("alpha", self.alpha)
         if self.ratio is not None:
             checks.between("ratio", self.ratio, 1, 1e6)
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Credits, if they are to be evened out."""
+        return ("utility",) if self.target == "utility" else ()
 
     def init(self, num_clients: int) -> Course:
         """Nobody has been asked."""
@@ -146,12 +155,14 @@ class Parity(Scheduler[Course]):
         online = (ledger.online[ids] + 1) / t
         own = gains.own()
         to_come = outlook * gains.recent.value() * falling
-        level = (gains.given(ids, ledger) + prudent * gain) / online + to_come
+        step = np.maximum(prudent * gain, gains.outstanding(ids))
+        level = (gains.given(ids, ledger) + step) / online + to_come
         # The m largest of g x^-alpha are the m smallest of x g^(-1 / alpha).
         key = level / np.median(level) / np.maximum(relative, 1e-9) ** ((1 - own) / self.alpha)
         counted = by_count / np.median(by_count)
         if self.ratio is not None:
             return np.clip(key, counted / math.sqrt(self.ratio), counted * math.sqrt(self.ratio))
         choice = (1 - rate) ** 2 if rate < CROWDED else 0.0
-        band = BAND ** (choice + (OPEN - 1) * own)
-        return np.where(relative < NOTHING, np.inf, np.clip(key, counted / band, counted * band * band))
+        blind = min(max((APART - gains.skew()) / (APART - ALIKE), 0.0), 1.0)
+        band = BAND ** ((choice + (OPEN - 1) * own) * blind)
+        return np.where(relative < NOTHING, np.inf, np.clip(key, counted / math.sqrt(band), counted * band * band))

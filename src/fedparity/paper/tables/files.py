@@ -21,7 +21,7 @@ from fedparity.core.files import csv_text, write_text
 from fedparity.metrics import PairedDifference
 from fedparity.paper.tables.blocks import Block, What
 from fedparity.paper.tables.cells import brief
-from fedparity.paper.tables.compute import KEPT, Kitchen
+from fedparity.paper.tables.compute import Kitchen
 from fedparity.paper.tables.figures import (
     CURVE_COLUMNS,
     FIGURES,
@@ -36,6 +36,7 @@ from fedparity.paper.tables.figures import (
 from fedparity.paper.tables.html import page
 from fedparity.paper.tables.results import UTILITY, Result, as_json, result
 from fedparity.paper.tables.rows import ROWS
+from fedparity.paper.tables.runs import KEPT
 
 PER_SEED = ("accuracy", "avg_client_accuracy", "worst_accuracy", "jain_accuracy", "selection_gap", "gini")
 STATED = ("devices", "below_5pct", "below_40pct", "below_half", "never", "mean")

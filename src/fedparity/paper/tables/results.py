@@ -13,8 +13,9 @@ from fedparity.experiment.spec_parts import component_text
 from fedparity.metrics import MEASURES, PairedDifference, Table, compare_methods
 from fedparity.paper.tables.blocks import SMALLEST, Block
 from fedparity.paper.tables.cells import brief, digest_of
-from fedparity.paper.tables.compute import KEPT, NORMALISERS, Kitchen
+from fedparity.paper.tables.compute import Kitchen
 from fedparity.paper.tables.rows import ROWS, TABLE_2, TABLE_2_COLUMNS, runs_of
+from fedparity.paper.tables.runs import KEPT, NORMALISERS
 
 NAN = float("nan")
 UTILITY = ("utility_cv", "jain_utility", "fairness_variance")

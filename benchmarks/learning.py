@@ -1,0 +1,372 @@
+"""`make learning`: whom methods serve while a model learns, on digits and on CIFAR-10 features; part of `make results`.
+
+Writes benchmarks/learning.json (every method and seed) and docs/learning.md (tables and verdicts computed from it). What
+is in the JSON is not done again: a run that was ended goes on; `--fresh` begins anew, `--page` only writes the page,
+`--seconds N` begins no new block after N seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedparity.core.files import write_text
+from fedparity.core.types import FloatArray
+from fedparity.experiment.run import Run
+from fedparity.experiment.runner import execute
+from fedparity.experiment.spec import MethodSpec, Spec
+from fedparity.experiment.tune import grid, tuned
+
+HERE = Path(__file__).parent
+DATA, PAGE = HERE / "learning.json", HERE.parent / "docs" / "learning.md"
+CLIENTS, COHORT, ROUNDS = 100, 5, 200
+SEEDS = (0, 1, 2, 3, 4)
+TUNE_SEED = 500
+"""Rates are tuned on seeds from here on, on samples held back, and what the schedulers' constants were chosen by began at 200."""
+SETS: dict[str, dict[str, Any]] = {
+    "digits": {"data": {"set": "digits"}},
+    "cifar10": {
+        "data": {
+            "set": "cifar10",
+            "partition": "labels:k=2,samples=250",
+            "features": "efficientnet_lite0:size=96",
+        },
+        "model": {"name": "logistic"},
+        "training": {"epochs": 1, "batch": 50},
+    },
+}
+POPULATIONS = {"bernoulli": "bernoulli", "paper_like": "paper_like", "label_skewed": "label_skewed:p_min=.02"}
+RATES = {"digits": (0.05, 0.1, 0.3, 1.0), "cifar10": (0.01, 0.03, 0.1, 0.3)}
+GIVEN = {("digits", "label_skewed"): 0.05}
+"""One rate for all rows: the setting in which the loss of rare labels shows."""
+MEMORY = {"weighting": "memory_mean:over=seen", "memory": "last_updates:own=replace"}
+MOMENTUM = {"server": "sgd:rate=.3,momentum=.9"}
+OWN: dict[str, dict[str, Any]] = {
+    "uniform_momentum": {"scheduler": "uniform"} | MOMENTUM,
+    "uniform_both": {"scheduler": "uniform"} | MEMORY | MOMENTUM,
+    "cup_both": {"scheduler": "parity"} | MEMORY | MOMENTUM,
+}
+"""Combinations for the ablation that have no name of their own."""
+FAMILIES = {
+    "uniform": ("uniform", "least_served", "cup_paper", "parity", "parity_opportunity", "parity_utility"),
+    "fedavg": ("fedavg",),
+    "qffl": ("qffl",),
+    "fedfv": ("fedfv",),
+    "mifa": ("mifa",),
+    "cup": ("mifa_seen", "cup", "cup_opportunity", "cup_utility"),
+    "cup_light": ("uniform_momentum", "cup_light"),
+    "cup_both": ("uniform_both", "cup_both"),
+    "parity_memory": ("parity_memory",),
+}
+"""A rate belongs to how a step is made: methods that differ in whom they ask alone share that of the first."""
+METHODS = tuple(name for family in FAMILIES.values() for name in family)
+SHOWN = (
+    "uniform",
+    "fedavg",
+    "qffl",
+    "fedfv",
+    "mifa",
+    "least_served",
+    "cup_paper",
+    "parity",
+    "parity_opportunity",
+    "parity_utility",
+    "parity_memory",
+    "cup",
+    "cup_opportunity",
+    "cup_utility",
+    "cup_light",
+)
+KEYS = (
+    "late_accuracy",
+    "late_worst_accuracy",
+    "utility_cv",
+    "utility_cv_participation",
+    "utility_cv_imputed",
+    "selection_gap",
+    "selection_gap_limit",
+    "gini",
+    "gini_limit",
+    "never_served",
+)
+
+
+def spec_of(data: str, population: str, seed: int, methods: Sequence[str], rates: Mapping[str, float]) -> Spec:
+    """One seed of one table: a trace, a partition and a first model of its own."""
+    return Spec(
+        name="learning",
+        seed=seed,
+        rounds=ROUNDS,
+        cohort=COHORT,
+        population={"clients": CLIENTS, "availability": POPULATIONS[population]},
+        execution={"score_every": ROUNDS},
+        methods=tuple(MethodSpec.model_validate({"name": m, "rate": rates.get(m)} | OWN.get(m, {})) for m in methods),
+        **SETS[data],
+    )
+
+
+def numbers(run: Run) -> dict[str, dict[str, float]]:
+    """What the page needs of each method; accuracies are means over the last tenth of the rounds."""
+    found = {}
+    for name in run.methods:
+        (one,) = run.of(name)
+        row = {key: run.table.mean(key, name) for key in KEYS}
+        row["jain"] = float(one.column("jain_accuracy")[-ROUNDS // 10 :].mean())
+        row["memory"] = 0.0 if one.facts is None else one.facts.server_words / one.facts.parameters
+        found[name] = {key: round(value, 5) for key, value in row.items() if value is not None and np.isfinite(value)}
+    return found
+
+
+def tune(data: str) -> dict[str, float]:
+    """The rate of every family, by samples held back, on a population and seed of its own."""
+    spec = spec_of(data, "paper_like", TUNE_SEED, tuple(FAMILIES), {})
+    wide = grid(spec, RATES[data])
+    wide = wide.model_copy(update={"seed": TUNE_SEED})
+    best = tuned(spec, RATES[data], execute(wide))
+    return {name: best.best(first) for first, family in FAMILIES.items() for name in family}
+
+
+def blocks() -> list[tuple[int, str, str]]:
+    """Seeds first: a run that is ended has all tables, of fewer seeds."""
+    return [(seed, data, population) for seed in SEEDS for data in SETS for population in POPULATIONS]
+
+
+def carry_out(done: dict[str, Any], seconds: float) -> None:
+    """Everything that is not there yet, written block by block."""
+    begin, todo = time.perf_counter(), blocks()
+    for data in SETS:
+        if data not in done["rates"]:
+            done["rates"][data] = tune(data)
+            _save(done)
+            print(f"  rates of {data} tuned, {time.perf_counter() - begin:.0f} s", flush=True)
+    for at, (seed, data, population) in enumerate(todo):
+        table = done["runs"].setdefault(f"{data} {population}", {})
+        if str(seed) in table or time.perf_counter() - begin > seconds:
+            continue
+        given = GIVEN.get((data, population))
+        rates = done["rates"][data] if given is None else dict.fromkeys(METHODS, given)
+        table[str(seed)] = numbers(execute(spec_of(data, population, seed, METHODS, rates)))
+        _save(done)
+        spent = time.perf_counter() - begin
+        print(f"  {at + 1}/{len(todo)}: {data}, {population}, seed {seed}; {spent:.0f} s", flush=True)
+
+
+def _save(done: dict[str, Any]) -> None:
+    write_text(DATA, json.dumps(done, indent=1) + "\n")
+
+
+# --- the page, computed from the numbers
+
+
+def column(table: Mapping[str, Any], method: str, key: str) -> FloatArray:
+    """One number of a method, seed by seed."""
+    return np.array([rows[method][key] for _, rows in sorted(table.items())], dtype=np.float64)
+
+
+def mean(table: Mapping[str, Any], method: str, key: str) -> float:
+    """Its mean over seeds."""
+    return float(column(table, method, key).mean())
+
+
+def error(values: FloatArray) -> float:
+    """Standard error of a mean."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def not_below(table: Mapping[str, Any], method: str, other: str, key: str) -> tuple[bool, str]:
+    """Whether a method is not below another by more than one standard error of their paired difference."""
+    apart = column(table, method, key) - column(table, other, key)
+    return bool(apart.mean() >= -error(apart)), f"{apart.mean():+.3f} ± {error(apart):.3f}"
+
+
+def line(text: str, *, held: bool) -> str:
+    """A verdict with its figures."""
+    return f"- {'Held' if held else '**Not reached**'}: {text}"
+
+
+HEADS = "| method | rate | mean | worst tenth | Jain | CV u/π | CV u/S | CV u+û | gap | Gini | never |"
+
+
+def table_of(title: str, table: Mapping[str, Any], rates: Mapping[str, float]) -> list[str]:
+    """One population: what people care about first."""
+    limit = [mean(table, "parity", key) for key in ("selection_gap_limit", "gini_limit")]
+    lines = [f"### {title}", "", HEADS, "|---|---|---|---|---|---|---|---|---|---|---|"]
+    for name in SHOWN:
+        values = [f"{rates[name]:g}"]
+        values += [
+            f"{mean(table, name, key):.3f} ± {error(column(table, name, key)):.3f}"
+            for key in ("late_accuracy", "late_worst_accuracy")
+        ]
+        values.append(f"{mean(table, name, 'jain'):.3f}")
+        values += [f"{mean(table, name, f'utility_cv{by}'):.2f}" for by in ("", "_participation", "_imputed")]
+        values += [f"{mean(table, name, key):.3f}" for key in ("selection_gap", "gini")]
+        values.append(f"{mean(table, name, 'never_served'):.1f}")
+        lines.append(f"| `{name}` | {' | '.join(values)} |")
+    return [*lines, f"| limit | | | | | | | | {limit[0]:.3f} | {limit[1]:.3f} | |", ""]
+
+
+ABLATION = (
+    ("uniform", "uniform", "-", "-"),
+    ("uniform", "uniform_momentum", "-", "yes"),
+    ("uniform", "mifa_seen", "yes", "-"),
+    ("uniform", "uniform_both", "yes", "yes"),
+    ("parity, share", "parity", "-", "-"),
+    ("parity, share", "cup_light", "-", "yes"),
+    ("parity, share", "cup", "yes", "-"),
+    ("parity, share", "cup_both", "yes", "yes"),
+    ("parity, opportunity", "parity_opportunity", "-", "-"),
+    ("parity, opportunity", "cup_opportunity", "yes", "-"),
+    ("parity, utility", "parity_utility", "-", "-"),
+    ("parity, utility", "cup_utility", "yes", "-"),
+)
+
+
+def ablation(runs: Mapping[str, Any]) -> list[str]:
+    """Schedule x target x memory x momentum: mean and worst-tenth accuracy, and what the server keeps."""
+    shown = [key for key in runs if key.startswith("cifar10") or key == "digits label_skewed"]
+    lines = [
+        f"| who is asked | memory | momentum | method | {' | '.join(shown)} | models kept |",
+        "|" + "---|" * (5 + len(shown)),
+    ]
+    for asked, name, memory, momentum in ABLATION:
+        cells = [
+            f"{mean(runs[key], name, 'late_accuracy'):.3f} / {mean(runs[key], name, 'late_worst_accuracy'):.3f}"
+            for key in shown
+        ]
+        kept = mean(runs[shown[0]], name, "memory")
+        shape = f"`{name}`" if name not in OWN else "-"
+        lines.append(f"| {asked} | {memory} | {momentum} | {shape} | {' | '.join(cells)} | {kept:.1f} |")
+    return [*lines, ""]
+
+
+def of_utility(runs: Mapping[str, Any]) -> list[str]:
+    """What `parity_utility` must reach."""
+    lines = []
+    for key, table in runs.items():
+        cv = {m: mean(table, m, "utility_cv") for m in ("uniform", "parity_opportunity", "parity_utility")}
+        of_uniform, of_other = cv["parity_utility"] / cv["uniform"], cv["parity_utility"] / cv["parity_opportunity"]
+        if key.endswith("bernoulli"):
+            text = f"{key}: CV of u/π at most .5 of uniform's: {of_uniform:.2f} ({cv['parity_utility']:.3f} of {cv['uniform']:.3f})"
+            lines.append(line(text, held=of_uniform <= 0.5))
+        text = (
+            f"{key}: CV of u/π at most 1.03 of `parity_opportunity`'s: {of_other:.2f} ({of_uniform:.2f} of uniform's)"
+        )
+        lines.append(line(text, held=of_other <= 1.03))
+        for what, words in (("late_accuracy", "mean"), ("late_worst_accuracy", "worst-tenth")):
+            held, apart = not_below(table, "parity_utility", "uniform", what)
+            lines.append(line(f"{key}: {words} accuracy against uniform's: {apart}", held=held))
+    return lines
+
+
+def of_cup(runs: Mapping[str, Any]) -> list[str]:
+    """What `cup` and `cup_light` must reach on CIFAR-10 features."""
+    lines = []
+    for key, table in runs.items():
+        if not key.startswith("cifar10"):
+            continue
+        for what, words in (("late_accuracy", "mean accuracy"), ("jain", "Jain")):
+            best = max(("fedavg", "qffl", "mifa", "fedfv"), key=lambda m: mean(table, m, what))
+            held, apart = not_below(table, "cup", best, what)
+            lines.append(line(f"{key}: {words} of `cup` against the best of the four, `{best}`: {apart}", held=held))
+        shares = [mean(table, "cup", m) / mean(table, "cup", f"{m}_limit") for m in ("selection_gap", "gini")]
+        text = f"{key}: gap and Gini of `cup` over their limits: {shares[0]:.3f}, {shares[1]:.3f} (to hold: 1.02)"
+        lines.append(line(text, held=max(shares) <= 1.02))
+        behind = mean(table, "cup", "late_accuracy") - mean(table, "cup_light", "late_accuracy")
+        text = f"{key}: `cup_light` at most 2 points below `cup`: {-100 * behind:+.1f} points"
+        lines.append(line(text, held=behind <= 0.02))
+    return lines
+
+
+def of_skew(table: Mapping[str, Any]) -> list[str]:
+    """What both must reach where availability tells the data."""
+    lines = []
+    for name in ("cup", "cup_light"):
+        for other, key, least in (
+            ("uniform", "late_accuracy", 15),
+            ("mifa", "late_accuracy", 5),
+            ("uniform", "late_worst_accuracy", 25),
+        ):
+            apart = 100 * (column(table, name, key) - column(table, other, key))
+            words = "mean" if key == "late_accuracy" else "worst-tenth"
+            text = (
+                f"`{name}`, {words} accuracy against `{other}`'s: {apart.mean():+.1f} points, in the worst seed"
+                f" {apart.min():+.1f} (to hold: {least} on average, every seed agreeing)"
+            )
+            lines.append(line(text, held=bool(apart.mean() >= least and apart.min() > 0)))
+    return lines
+
+
+def page(done: Mapping[str, Any]) -> str:
+    """docs/learning.md."""
+    runs = {key: table for key, table in done["runs"].items() if table}
+    seeds = min(len(table) for table in runs.values())
+    runs = {key: dict(sorted(table.items())[:seeds]) for key, table in runs.items()}
+    lines = [
+        "# While a model learns",
+        "",
+        "Written by `make learning` (part of `make results`) from benchmarks/learning.json.",
+        f"{CLIENTS} clients of two labels each, {COHORT} asked per round, {ROUNDS} rounds, {seeds} seeds, each with a trace, a partition"
+        " and a first model of its own; ± is one standard error. Utility is `global_loss_drop`. All accuracies are means over the"
+        " last tenth of the rounds: single rounds swing by up to 10 points.",
+        "",
+        "Rates were tuned for each way of making a step, on samples held back and another seed, with `paper_like` availability;"
+        " methods that differ in whom they ask alone share one. On digits under `label_skewed` all have .05.",
+        "CIFAR-10 stands for frozen 96-pixel features of EfficientNet-Lite0 and logistic regression, 250 samples per client;"
+        " digits for the default MLP.",
+        "CV u/π, u/S and u+û are utility by availability, by participation and imputed; a limit is what no schedule with as many"
+        " slots could go below.",
+        "",
+        "## What was to be reached",
+        "",
+        "Equal utility (`parity_utility`):",
+        "",
+        *of_utility(runs),
+        "",
+        "The whole system:",
+        "",
+        *of_cup(runs),
+        "",
+        "Availability that tells the data (digits, `label_skewed:p_min=.02`):",
+        "",
+        *of_skew(runs["digits label_skewed"]),
+        "",
+        "## What each part contributes",
+        "",
+        "Mean / worst-tenth accuracy; the last column is what the server keeps for it, in models (200 rounds, 100 clients).",
+        "",
+        *ablation(runs),
+        "## All methods",
+        "",
+    ]
+    for key, table in runs.items():
+        data, population = key.split()
+        given = GIVEN.get((data, population))
+        rates = done["rates"][data] if given is None else dict.fromkeys(METHODS, given)
+        lines += table_of(f"{data}, `{POPULATIONS[population]}`", table, rates)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> None:
+    """Do what is not there yet, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fresh", action="store_true", help="begin anew")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no new block after so long")
+    asked = parser.parse_args()
+    done: dict[str, Any] = {"rates": {}, "runs": {}}
+    if DATA.exists() and not asked.fresh:
+        done = json.loads(DATA.read_text())
+    if not asked.page:
+        carry_out(done, asked.seconds)
+    write_text(PAGE, page(done))
+    print(PAGE)
+
+
+if __name__ == "__main__":
+    main()
