@@ -79,7 +79,5 @@ def test_utility_is_evened_out_as_the_page_says(availability):
 
 def test_utility_that_is_never_credited_cannot_be_evened_out():
     spec = Spec(methods=["parity_utility"], utility="none", population={"clients": 20, "availability": "bernoulli"})
-    with pytest.raises(
-        ConfigError, match="'parity_utility' evens out utility, but utility='none' credits nothing"
-    ):
+    with pytest.raises(ConfigError, match="'parity_utility' evens out utility, but utility='none' credits nothing"):
         check_methods(spec)
