@@ -22,6 +22,7 @@ COMMANDS = [page for page in PAGES if page == README or page.parent.name == "doc
 
 SHELLS = {"sh", "bash", "console", "shell"}
 NOT_RUN = "# not run here"
+SHOWN = ("fedparity ", "make ", "python examples/")
 SMALLER = {
     "demo": ["--set", "rounds=2", "--set", "seeds=1"],
     "run": ["--set", "rounds=2", "--set", "seeds=1", "--set", "data.set=logistic"],
@@ -54,12 +55,13 @@ def shown_in(page):
             continue
         joined = "\n".join(lines).replace("\\\n", " ").splitlines()
         plain = [line.strip().removeprefix("$ ") for line in joined]
-        commands = [line for line in plain if line.startswith(("fedparity ", "make ")) or line == "make"]
+        commands = [line for line in plain if line.startswith(SHOWN) or line == "make"]
         if commands:
             yield commands
 
 
-@pytest.mark.parametrize("page", [page for page in COMMANDS if any(lang == "python" for lang, _ in fences(page))])
+# The README's is run in tests/benchmarks/test_readme.py, which also holds it to what it prints.
+@pytest.mark.parametrize("page", [p for p in COMMANDS[1:] if any(lang == "python" for lang, _ in fences(p))])
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
     code = "\n".join("\n".join(lines) for language, lines in fences(page) if language == "python")
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -112,6 +114,12 @@ def fedparity(words, cwd):
     )
 
 
+def run_example(script, target, cwd):
+    """A script of examples/, its output in a file."""
+    done = subprocess.run([sys.executable, ROOT / script], cwd=cwd, capture_output=True, text=True, check=True)
+    (cwd / target).write_text(done.stdout, encoding="utf-8")
+
+
 def made_small(words):
     command, *rest = words
     if command == "schedule":
@@ -144,7 +152,7 @@ def check_options(words):
     """The command and its options exist; nothing is run."""
     command, *rest = words
     assert command in commands_there(), f"no such command: fedparity {command}"
-    grouped = command in ("trace", "data") and rest  # the command is the next word
+    grouped = command in ("trace", "data", "deploy") and rest  # the command is the next word
     text = help_of(command, rest[0]) if grouped else help_of(command)
     for word in rest:
         if word.startswith("--"):
@@ -172,6 +180,9 @@ def test_every_command_shown_runs(page, commands, tmp_path):
         words = words_of(line)
         if words[0] == "make":
             check_make(words)
+            continue
+        if words[0] == "python":
+            run_example(words[1], line.partition(">")[2].strip(), tmp_path)
             continue
         check_options(words[1:]) if not words[1].startswith("-") else None
         if NOT_RUN in line:

@@ -11,10 +11,11 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 CORE = (
     "errors", "checks", "rng", "types", "ledger", "trace", "described", "registry", "protocols", "files", "journal",
-    "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "safe_pickle", "state", "credit",
+    "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "grow", "safe_pickle", "state",
+    "credit",
 )  # fmt: skip
 """Modules of `core` on which everything stands."""
-ROUND = ("core.gate", "core.fit", "core.coordinator", "core.loop")
+ROUND = ("core.gate", "core.fit", "core.intake", "core.coordinator", "core.loop")
 """Modules of `core` that put components together: they stand above them."""
 WHO = (
     "availability", "estimators", "schedulers", "utility", "surrogates", "memory", "weightings", "metrics", "tasks",
@@ -25,13 +26,14 @@ LAYERS = (
     ("core", "local"),
     WHO,
     ("traces",),
-    ROUND[:3],
-    ROUND[3:],
+    ROUND[:4],
+    ROUND[4:],
     ("engines", "store"),
     ("experiment",),
     ("audit",),
     ("report",),
     ("paper",),
+    ("deploy",),
     ("__init__", "cli"),
     ("__main__",),
 )

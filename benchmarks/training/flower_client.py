@@ -22,7 +22,7 @@ def received(message: Message) -> tuple[Workload, nn.Module]:
     """What to train or test, and the global model."""
     name = str(message.content["config"]["workload"])
     model = model_of(name)
-    model.load_state_dict(message.content["arrays"].to_torch_state_dict())
+    model.load_state_dict(message.content.array_records["arrays"].to_torch_state_dict())
     return WORKLOADS[name], model
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import Any
 
 # Read when flwr and ray are imported: a benchmark reports to nobody.
 os.environ.update(FLWR_TELEMETRY_ENABLED="0", RAY_USAGE_STATS_ENABLED="0")
@@ -64,7 +65,7 @@ class TakingTurns(FedAvg):  # type: ignore[misc,unused-ignore]
             return None
         found = complete(replies, self.workload.clients)
         result = super().aggregate_evaluate(server_round, found)
-        metrics = [reply.content["metrics"] for reply in found]
+        metrics: list[Any] = [reply.content["metrics"] for reply in found]
         self.accuracies = {int(m["client"]): float(m["accuracy"]) for m in metrics}
         self.turns.end()
         return result
@@ -107,7 +108,7 @@ def main() -> None:
             evaluate_fn=strategy.test_centrally if strategy.one_pass else None,
         )
 
-    resources = {"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
+    resources: Any = {"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
     run_simulation(server_app, client_app, workload.clients, backend_config=resources)
 
 

@@ -223,7 +223,7 @@ def test_2000_strings_in_names_of_clients_and_groups_come_out_inert(fedparity, t
 
 
 def test_strings_in_names_of_columns_come_out_inert(fedparity, tmp_path):
-    for i, piece in enumerate(PIECES[::3]):
+    for i, piece in enumerate(PIECES[::4]):
         name = piece.replace("\n", " ").replace("\r", " ")
         rows = [{"round": t, name: c, "selected": int(c == "a"), "seed": 1} for t in range(3) for c in "ab"]
         log = write(tmp_path / f"{i}.csv", csv_of(rows))

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from logs import csv_of, jsonl_of, rows_of, uniform_log, write
 
+from fedparity import Trace, save_trace
 from fedparity.audit import files, open_audit
 from fedparity.audit.summary import summary
 from fedparity.core.errors import ConfigError, FedparityError, InputError
@@ -118,6 +119,14 @@ def test_columns_of_any_name_a_register_and_a_table_of_presence(truth, tmp_path)
     assert log.num_clients == 13
     assert float.fromhex(found["never_available"]) == float.fromhex(truth["never_available"]) + 1
     assert dict(zip(log.names, log.groups, strict=True))["c1"] == "b"
+
+
+def test_a_trace_file_says_who_was_there(truth, tmp_path):
+    asked = write(tmp_path / "asked.csv", csv_of([r for r in ROWS if r["selected"]]))
+    save_trace(Trace.from_rounds(12, (np.flatnonzero(t) for t in ONLINE), names=tuple(NAMES)), tmp_path / "trace.csv")
+    found, log = measured(asked, online=tmp_path / "trace.csv", rounds="0-24")
+    assert found == truth
+    assert log.sources[1].name == "trace.csv"
 
 
 def test_our_own_journal_is_read_as_the_run_it_is(tmp_path):

@@ -20,7 +20,7 @@ def forecasts():
 
 def test_a_day_is_split_off_and_watched_or_not(forecasts):
     trace = forecasts.model("markov:nu=.9", 20)(3)
-    watched, blind = (forecasts.split(trace, watched=w) for w in (True, False))
+    watched, blind = forecasts.split(trace)
     assert blind.before is None
     assert watched.before.num_rounds == forecasts.DAY
     assert watched.num_rounds == blind.num_rounds == forecasts.ROUNDS

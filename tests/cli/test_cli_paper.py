@@ -21,7 +21,7 @@ def tiny(monkeypatch):
 
 
 def test_a_table_is_written_and_a_second_call_does_nothing(fedparity, tmp_path):
-    code, out, err = fedparity("paper", "table2", "--scale", "tiny", "--out", str(tmp_path), "--json")
+    code, out, err = fedparity("paper", "table2", "--scale", "tiny", "--workers", "1", "--out", str(tmp_path), "--json")
     assert code == 0, err
     assert "4 runs to do: about" in err
     found = json.loads(out)
@@ -29,7 +29,7 @@ def test_a_table_is_written_and_a_second_call_does_nothing(fedparity, tmp_path):
     assert found["seconds"] >= 0
     assert [row["method"] for row in found["blocks"][0]["rows"]] == ["parity", "uniform"]
     assert (tmp_path / "table2.csv").read_text(encoding="utf-8").startswith("block,method,seeds,rate,")
-    code, out, err = fedparity("paper", "table2", "--scale", "tiny", "--out", str(tmp_path))
+    code, out, err = fedparity("paper", "table2", "--scale", "tiny", "--workers", "1", "--out", str(tmp_path))
     assert code == 0
     assert "runs to do" not in err
     assert "2 of 2 seeds" in out
@@ -63,11 +63,11 @@ def test_a_full_disk_in_the_middle_is_one_line_and_loses_nothing(fedparity, tmp_
         whole(path, text)
 
     monkeypatch.setattr(cells, "write_text", full)
-    code, _, err = fedparity("paper", "table2", "--scale", "tiny", "--out", str(tmp_path))
+    code, _, err = fedparity("paper", "table2", "--scale", "tiny", "--workers", "1", "--out", str(tmp_path))
     assert code == 3
     assert "what was done is kept" in err.splitlines()[-1]
     monkeypatch.undo()
     monkeypatch.setitem(blocks.SCALES, "tiny", lambda _trace: TINY)
-    code, _, err = fedparity("paper", "table2", "--scale", "tiny", "--out", str(tmp_path), "--json")
+    code, _, err = fedparity("paper", "table2", "--scale", "tiny", "--workers", "1", "--out", str(tmp_path), "--json")
     assert code == 0
     assert "2 runs to do" in err

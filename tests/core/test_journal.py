@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedparity import Journal, Ledger
 from fedparity.core.journal import GENESIS, from_json, to_json
-from fedparity.core.types import Credit, RoundRecord, SurrogateCredit
+from fedparity.core.types import Credit, LateCredit, RoundRecord, SurrogateCredit
 
 REAL = st.floats(allow_nan=False, allow_infinity=False)
 IDS = st.lists(st.integers(0, 2**40), max_size=4, unique=True).map(lambda x: np.array(sorted(x), dtype=np.int64))
@@ -52,7 +52,7 @@ def flat(record):
     out = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, SurrogateCredit):
+        if isinstance(value, (LateCredit, SurrogateCredit)):
             out |= {f"{field.name}.{k}": v for k, v in flat(value).items()}
         elif isinstance(value, np.ndarray):
             out[field.name] = (value.dtype.str, np.where(value != value, np.nan, value).tobytes())  # noqa: PLR0124
@@ -108,6 +108,10 @@ CHANGES = {
     "model_sha256": "ac" * 32,
     "duration": np.array([1.5]),
     "others": Credit(np.array([1]), np.array([-0.25])),
+    "joined": np.array([2]),
+    "busy": np.array([3]),
+    "late": LateCredit(np.array([1]), np.array([2]), np.array([0.5]), np.array([np.nan])),
+    "notes": ("1 of 3 weights capped at 3/10",),
 }
 
 
@@ -125,7 +129,17 @@ def test_every_field_is_in_the_chain():
         head(dataclasses.replace(A_RECORD, surrogate=dataclasses.replace(A_RECORD.surrogate, **{name: value})))
         for name, value in {"clients": np.array([2]), "utility": np.array([0.0]), "eta_sum": 1.0}.items()
     }
-    assert len(heads | {head(A_RECORD), GENESIS}) == len(CHANGES) + 3 + 2
+    late = CHANGES["late"]
+    heads |= {
+        head(dataclasses.replace(A_RECORD, late=dataclasses.replace(late, **{name: value})))
+        for name, value in {
+            "clients": np.array([2]),
+            "origins": np.array([1]),
+            "utility": np.zeros(1),
+            "loss": np.ones(1),
+        }.items()
+    }
+    assert len(heads | {head(A_RECORD), GENESIS}) == len(CHANGES) + 3 + 4 + 2
 
 
 def test_the_chain_can_be_recomputed_by_anyone():

@@ -17,6 +17,7 @@ from fedparity import (
     Trace,
     run,
 )
+from fedparity.experiment.methods import METHODS
 from fedparity.local import LOCALS
 from fedparity.schedulers import Fixed
 from fedparity.tasks import Logistic, Quadratic
@@ -191,13 +192,14 @@ def test_f3asts_sum_is_not_divided_by_the_cohort_once_more():
     assert sums["true"] == pytest.approx(1 / 5, abs=0.01)
 
 
-def test_fedawe_is_not_clipped_unless_asked():
-    """The authors' code clips the mean innovation to .5, for FedAWE alone and not for what it is compared with."""
+def test_fedawe_s_clip_is_named_and_can_be_turned_off():
+    """The authors' code clips the mean innovation to .5, for FedAWE alone: a method that does so must say it."""
     ledger = Ledger.empty(2)
     ledger.rounds = 9
     rows = rows_of([8.0, 4.0])
-    assert step("fedawe", rows, ledger=ledger)[0] == pytest.approx(10 * 6)
-    assert step("fedawe:clip=.5", rows, ledger=ledger)[0] == pytest.approx(0.5)
+    assert step("fedawe:clip=none", rows, ledger=ledger)[0] == pytest.approx(10 * 6)
+    assert step("fedawe", rows, ledger=ledger)[0] == pytest.approx(0.5)
+    assert "clip=.5" in METHODS["fedawe"].weighting
 
 
 def test_hajek_is_not_called_unbiased():

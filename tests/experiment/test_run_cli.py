@@ -12,6 +12,8 @@ import pytest
 
 from fedparity.cli.show import RUN_COLUMNS
 from fedparity.experiment.results import FILES
+from fedparity.experiment.spec_file import parse
+from fedparity.experiment.starters import read_starter
 from fedparity.metrics import printed
 from fedparity.metrics.measures import heading
 
@@ -92,7 +94,8 @@ def test_run_shows_progress_a_table_an_outcome_and_the_report(tmp_path, spec):
     lines = done.stdout.splitlines()
     assert lines[0] == "12 clients (bernoulli:low=.1,high=.8), 10 rounds, 3 asked per round, 1 seed"
     assert lines[1].split() == ["method", *" ".join(heading(key, narrow=True) for key in RUN_COLUMNS).split()]
-    assert {"accuracy", "worst_accuracy", "selection_gap", "gini", "gini_limit"} <= set(RUN_COLUMNS)
+    assert RUN_COLUMNS[:2] == ("late_accuracy", "late_worst_accuracy")
+    assert {"never_served", "gini_avoidable", "gini", "gini_limit"} <= set(RUN_COLUMNS)
     assert [line.split()[0] for line in lines[2:4]] == ["uniform", "parity"]
     assert max(map(len, lines)) <= 80
     assert "could not be avoided" in done.stdout.replace("\n", " ")
@@ -146,7 +149,7 @@ def test_what_is_undefined_is_a_dash(tmp_path, spec):
     assert done.returncode == 0, done.stderr
     assert "accuracy -  gap" in done.stdout
     assert "nan" not in done.stdout
-    assert next(line for line in done.stdout.splitlines() if line.startswith("method")).split()[1] == "gap"
+    assert next(line for line in done.stdout.splitlines() if line.startswith("method")).split()[1] == "never"
 
 
 def test_a_run_that_learnt_nothing_says_so(tmp_path, spec):
@@ -342,8 +345,8 @@ def test_the_demo_works_twice_in_a_row(tmp_path):
     first = fedparity(*words, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     assert max(map(len, first.stdout.splitlines())) <= 80
-    names = [line.split()[0] for line in first.stdout.splitlines()[2:9]]
-    assert names == ["uniform", "inverse", "cup_paper", "cup_authors", "least_served", "parity", "parity_surrogate"]
+    names = [line.split()[0] for line in first.stdout.splitlines()[2:11]]
+    assert names == [m.name for m in parse(read_starter("demo"), "demo").methods]
     assert "Report: shown/report.html" in first.stdout
     assert holds_results(tmp_path / "shown")
     before = {name: (tmp_path / "shown" / name).read_bytes() for name in EVERY_FILE}

@@ -173,7 +173,7 @@ def test_the_paper_s_methods_are_what_the_reading_says():
     assert paper.scheduler == Reactive(missed="offline", draw="top", lam=0.7)
     assert paper.scheduler.eps == 1e-3
     assert (paper.weighting, paper.surrogate, paper.local) == (Mean(), UtilitySurrogate(), Plain())
-    assert authors.scheduler == Reactive("since_selected", "top", 0.5, 0.0, "counts", "order")
+    assert authors.scheduler == Reactive(missed="since_selected", lam=0.5, eps=0.0, pi="counts", ties="order")
     assert (authors.weighting, authors.surrogate, authors.local) == (Mean(), NoSurrogate(), Mixed(0.5))
     assert type(paper.estimator_in_use).__name__ == type(authors.estimator_in_use).__name__ == "RunningMean"
     assert type(parity.estimator_in_use).__name__ == "Forecast"

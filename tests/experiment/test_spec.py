@@ -94,18 +94,11 @@ def test_the_starter_s_own_combination_works_when_the_comments_are_taken_off():
     )
 
 
-def test_the_demo_compares_all_named_methods_on_phones():
+def test_the_demo_has_the_whole_system_its_parts_and_what_it_is_compared_with():
     spec = parse(read_starter("demo"), "demo")
-    assert [m.name for m in spec.methods] == [
-        "uniform",
-        "inverse",
-        "cup_paper",
-        "cup_authors",
-        "least_served",
-        "parity",
-        "parity_surrogate",
-    ]
-    assert (spec.name, spec.population.availability, spec.data.set) == ("demo", "phones", "digits")
+    ours = {"parity", "parity_opportunity", "parity_utility", "cup", "cup_light"}
+    assert {m.name for m in spec.methods} == ours | {"uniform", "cup_paper", "least_served", "mifa"}
+    assert (spec.name, spec.population.availability, spec.data.set) == ("demo", "label_skewed:p_min=.02", "digits")
 
 
 def test_load_reads_a_file(tmp_path):
@@ -393,7 +386,7 @@ WRONG = {
     ),
     "unknown method": (
         'version = 2\n[[methods]]\nname = "paritee"\n',
-        "methods.0: unknown method 'paritee'; did you mean 'parity'? known: afl,",
+        "methods.0: unknown method 'paritee'; did you mean 'parity'? known: aaggff, afl,",
     ),
     "unknown scheduler": (
         SMALL + 'scheduler = "unifrm"\n',

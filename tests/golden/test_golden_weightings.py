@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedparity import WEIGHTINGS, Ledger
 from fedparity.core.types import Rows
+from fedparity.experiment.methods import METHODS
 from fedparity.weightings.agnostic import project_to_simplex
 
 
@@ -78,6 +79,38 @@ def test_afl_does_not_forget_those_that_are_seldom_there():
         ledger.online[ids] += 1
         ledger.rounds += 1
     assert state.lam[1] > 0.3
+
+
+def test_aaggff():
+    """N=4, two came with losses (1, 3): x = (.5, 1.5), 1 - e^(-x^2) = (.221199, .894601), C = 1/2, round 1."""
+    weights, _, state = step("aaggff", rows_of([1.0, 1.0], [1, 3]), 4)
+    mean = (0.221199 + 0.894601) / 4
+    seen = np.array([0.221199 / 2 - mean, 0.894601 / 2 - mean, mean / 2, mean / 2]) / 0.5 / (1 + mean)
+    assert state.total == pytest.approx(seen, abs=1e-6)
+    assert weights == pytest.approx([0.456276, 0.543724], abs=1e-6)
+    # Who stays away is not forgotten: under the code's estimate it gains beside those that lose as little as the mean.
+    _, _, state = step("aaggff", rows_of([1.0, 1.0], [2, 2], clients=[1, 2]), 4, state=state)
+    assert state.total[3] > state.total[0]
+    even, _, _ = step("aaggff:estimate=doubly_robust", rows_of([1.0, 1.0], [2, 2]), 4)
+    assert even == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize("cdf", ["weibull", "exponential", "frechet", "gumbel", "logistic"])
+def test_aaggff_gives_more_to_who_loses_more(cdf):
+    weights, _, _ = step(f"aaggff:cdf={cdf}", rows_of([1, 1, 1], [0.1, 1, 5]), 9)
+    assert weights[0] < weights[1] < weights[2]
+    assert weights.sum() == pytest.approx(1)
+
+
+def test_the_authors_later_weights():
+    """(1/N) / (inclusion x pi): N=2, asked with chance .5, online in all 4 rounds and in one: 1 and 4; at most 100."""
+    ledger = Ledger.empty(2)
+    ledger.rounds, ledger.online[:] = 3, [3, 0]
+    rows = replace(rows_of([1.0, 1.0]), probs=np.array([0.5, 0.5]))
+    text = METHODS["cup_later"].weighting
+    assert step(text, rows, ledger=ledger)[0] == pytest.approx([1, 4])
+    tiny = replace(rows, probs=np.array([0.5, 1e-3]))
+    assert step(text, tiny, ledger=ledger)[0] == pytest.approx([1, 100])
 
 
 def test_fedfv():

@@ -60,7 +60,7 @@ def test_at_the_limit_nothing_is_avoidable():
 
 
 def test_without_a_limit_nothing_is_split():
-    assert not [key for key in numbers(an_outcome([1, 0], [1, 1])) if key.startswith("gini_")]
+    assert not {"gini_limit", "gini_avoidable"} & {*numbers(an_outcome([1, 0], [1, 1]))}
 
 
 def test_clients_that_never_came_are_zeros_but_not_opportunities():
@@ -120,8 +120,12 @@ def test_late_accuracies_and_recall_come_from_the_folder(tmp_path):
     for run in (stored, opened):
         assert run.table.row("uniform") == fresh.table.row("uniform")
     one = opened.runs[0]
-    assert one.late == (one.column("avg_client_accuracy")[-3:].mean(), np.mean(one.worst[-3:]))
-    assert one.worst[-1] == opened.table.mean("worst_accuracy", "uniform")
+    worst = [row[0] for row in one.beside]
+    assert one.late == (one.column("avg_client_accuracy")[-3:].mean(), np.mean(worst[-3:]))
+    assert worst[-1] == opened.table.mean("worst_accuracy", "uniform")
+    order = np.argsort(opened.trace.counts(), kind="stable")  # six clients: a group each
+    assert one.beside[-1][1:] == one.accuracy[order].tolist()
+    assert one.late_by_availability.mean() == pytest.approx(one.late[0])
     recall = one.facts.recall
     assert recall is not None
     assert opened.table.mean("worst_recall", "uniform") == recall.min()

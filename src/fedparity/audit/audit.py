@@ -22,7 +22,7 @@ from fedparity.audit.log import Log
 from fedparity.audit.over_time import ChangePoint, Waits, Window, change_points, waits, windows
 from fedparity.core.trace import Trace
 from fedparity.core.types import NO_IDS, Ids
-from fedparity.metrics import Outcome, frontier, numbers
+from fedparity.metrics import Outcome, frontier, numbers, span_gap
 from fedparity.metrics.measures import RUN
 
 ENDS: Final = ("always_there", "only_when_asked")
@@ -88,6 +88,7 @@ class Audit:
             limit=limit,
             fill_limit=most / (log.cohort * log.num_rounds),
             influence=log.influence,
+            span_gap=span_gap(list(log.asked), log.num_clients, log.cohort),
             **more,
         )
 
@@ -104,6 +105,7 @@ class Audit:
             hidden += [measure.name for measure in RUN if measure.scope == "utility"]
         if self.given is None:  # surrogates are ours: other systems log none
             hidden += [name for name in found if name.endswith("_with_surrogates")]
+            hidden += [measure.name for measure in RUN if measure.normaliser == "imputed"]
         return {name: float("nan") if name in hidden else value for name, value in found.items()}
 
     @cached_property

@@ -108,7 +108,7 @@ def _markdown(card: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"- group {_text(name)}: {size:,} clients" for name, size in people["groups"].items())
     hidden = people["groups_not_shown"]
     if hidden and hidden["groups"]:
-        yield f"- {hidden['groups']} groups with {hidden['clients']} clients are too small to be shown"
+        yield f"- too small to be shown: {hidden['groups']} groups, {hidden['clients']} clients"
     yield from ("", "## Measures", "", "| measure | value | limit | avoidable |", "|---|---|---|---|")
     for name, parts in card["measures"].items():
         cells = (printed(name, parts[key]) for key in ("value", "limit", "avoidable"))

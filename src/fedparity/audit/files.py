@@ -110,13 +110,13 @@ def open_source(path: str) -> Source:
             raise InputError(f"stdin: more than {MOST_BYTES >> 30} GiB; write it to a file")
         return _in_memory("stdin", data)
     where = Path(path)
-    head = _head(where)
+    head = head_of(where)
     if where.suffix == ".gz":
         data = read_data(where)
         inner = _in_memory(where.name, data)
-        return Source(inner.name, _digest_of(where), inner.table, inner.text)
+        return Source(inner.name, digest_of(where), inner.table, inner.text)
     if head.startswith(b"PAR1"):
-        return _parquet(where.name, _digest_of(where), pl.scan_parquet(where))
+        return _parquet(where.name, digest_of(where), pl.scan_parquet(where))
     kind = _kind(where.name, head)
     if kind == "json":
         data = where.read_bytes() if where.stat().st_size <= MOST_JSON else b""
@@ -126,7 +126,8 @@ def open_source(path: str) -> Source:
     return _jsonl(where.name, digest, where) if kind == "jsonl" else _csv(where.name, digest, where, head)
 
 
-def _head(where: Path) -> bytes:
+def head_of(where: Path) -> bytes:
+    """The beginning of a file."""
     try:
         if where.is_dir():
             raise InputError(f"{where}: is a folder but not a run; give a file, or a folder that fedparity run made")
@@ -173,7 +174,8 @@ def _nested(start: bytes) -> bool:
     return any(isinstance(value, (dict, list)) for value in json.loads(start.partition(b"\n")[0]).values())
 
 
-def _digest_of(where: Path) -> str:
+def digest_of(where: Path) -> str:
+    """SHA-256 of a file's bytes."""
     with where.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

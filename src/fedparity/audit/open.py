@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedparity.audit import fields
 from fedparity.audit.audit import Audit
-from fedparity.audit.files import STDIN, Source, open_source
+from fedparity.audit.files import STDIN, Source, digest_of, head_of, open_source
 from fedparity.audit.groups import MIN_GROUP
 from fedparity.audit.log import Log, Origin, build_log
 from fedparity.audit.rows import Rows, read_rows
@@ -18,6 +20,9 @@ from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.trace import Trace
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.metrics import influence
+from fedparity.traces import load_trace
+from fedparity.traces.plain import MAGIC
+from fedparity.traces.tables import is_table
 
 DATABASE = "run.db"
 OPTIONS = {name: name for name in ("where", "cohort", "rounds", "seed", "min_group")} | {"map": "columns"}
@@ -66,9 +71,8 @@ def open_audit(
     origins = [Origin(source.name, source.sha256) for source in sources]
     beside: dict[str, Rows] = {}
     if online is not None:
-        source = _beside(online)
-        beside["there"] = read_rows([source], _usable(source, mapped), {})
-        origins.append(Origin(source.name, source.sha256, "online"))
+        beside["there"], origin = _presence(online, mapped, rows if rounds is None else None, rounds)
+        origins.append(origin)
     if clients is not None:
         source = _beside(clients)
         beside["register"] = _register(source, mapped)
@@ -83,6 +87,24 @@ def _span(text: str) -> tuple[int, int]:
     if not (dash and first.strip().isdecimal() and last.strip().isdecimal() and int(first) <= int(last)):
         raise ConfigError(f"rounds={text!r} must be written FIRST-LAST, as in 0-199")
     return int(first), int(last)
+
+
+def _presence(
+    path: str | Path, mapped: Mapping[str, str], rows: Rows | None, rounds: str | None
+) -> tuple[Rows, Origin]:
+    """Who was there: a table of rounds and clients, or a trace file of any kind, replayed for the log's rounds."""
+    where = Path(path)
+    head = head_of(where) if str(path) != STDIN else b""
+    if not (head.startswith((MAGIC.encode(), b"\x80")) or is_table(head[:4096]) or b'"messages"' in head[:65536]):
+        source = _beside(path)
+        return read_rows([source], _usable(source, mapped), {}), Origin(source.name, source.sha256, "online")
+    first, last = (int(rows.round.min()), int(rows.round.max())) if rows is not None else _span(rounds or "")
+    trace = load_trace(where, last + 1)
+    when = np.repeat(np.arange(last + 1), trace.sizes())
+    kept = when >= first
+    names = trace.names or tuple(map(str, range(trace.num_clients)))
+    replayed = Rows(names, when[kept], trace.clients[kept].astype(np.int64), {}, {})
+    return replayed, Origin(where.name, digest_of(where), "online")
 
 
 def _beside(path: str | Path) -> Source:

@@ -119,7 +119,8 @@ def _matrix(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _renamed(columns: Mapping[str, str]) -> list[str]:
-    return [f"{f} is read from the column {c!r}" for f, c in columns.items() if c.strip().lower() != f]
+    other = [f"{field} from {column!r}" for field, column in columns.items() if column.strip().lower() != field]
+    return [f"columns of other names: {', '.join(other)}"] if other else []
 
 
 def _dated(table: pl.LazyFrame, column: str) -> bool:

@@ -64,7 +64,8 @@ def _chance(audit: Audit) -> str:
         return "The log is too large to be compared with a random draw."
     told = "" if audit.online_known else ", if all were always there"
     if len(audit.left_out):
-        return f"{_left_out(audit, told)}{_group(audit)}."
+        said = _left_out(audit) if audit.online_known else _perhaps_left_out(len(audit.left_out))
+        return f"{said}{_group(audit)}."
     p = f"p = {chance.p:.2g}{told}"
     if chance.p > LEVEL:
         return f"A random draw among those present would give such a log, too ({p}){_group(audit)}."
@@ -77,14 +78,21 @@ def _chance(audit: Audit) -> str:
     )
 
 
-def _left_out(audit: Audit, told: str) -> str:
+def _left_out(audit: Audit) -> str:
     first = audit.listed(audit.left_out, fewer=True)[0]
     count = len(audit.left_out)
     since = f" since round {first.since:,}" if first.since is not None else ""
     return (
         f"{count:,} {'client was' if count == 1 else 'clients were'} asked less often than a random draw among those "
-        f"present explains{told}: first {first.name}, there in {first.online:,} rounds and asked {first.asked:,} "
-        f"times, where a draw would give {first.expected:.0f}{since}"
+        f"present explains: first {first.name}, there in {first.online:,} rounds and asked {first.asked:,} "
+        f"{'time' if first.asked == 1 else 'times'}, where a draw would give {first.expected:.0f}{since}"
+    )
+
+
+def _perhaps_left_out(count: int) -> str:
+    return (
+        "Whether anybody was left out cannot be told without knowing who was there; if all always were, "
+        f"{count:,} {'client was' if count == 1 else 'clients were'} asked less often than a random draw explains"
     )
 
 

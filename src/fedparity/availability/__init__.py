@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedparity.availability.always import Always
+from fedparity.availability.arrivals import Arrivals
 from fedparity.availability.bernoulli import Bernoulli, BetaRates, LabelSkewed, LogNormalRates, PaperLike
 from fedparity.availability.bursty import Adversarial, Bursty
 from fedparity.availability.diurnal import Cyclic, Diurnal, Staircase
@@ -32,6 +33,7 @@ AVAILABILITY: Registry[Availability] = Registry(
         "outages": Outages,
         "bursty": Bursty,
         "adversarial": Adversarial,
+        "arrivals": Arrivals,
     },
     group="availability",
     needs=Availability,
@@ -62,6 +64,7 @@ __all__ = [
     "AVAILABILITY",
     "Adversarial",
     "Always",
+    "Arrivals",
     "Bernoulli",
     "BetaRates",
     "Bursty",

@@ -32,7 +32,7 @@ def audit_command(
     clients: Annotated[
         Path | None, typer.Option(help="A table of all registered clients, perhaps with groups.")
     ] = None,
-    online: Annotated[Path | None, typer.Option(help="A table of who was there: round, client.")] = None,
+    online: Annotated[Path | None, typer.Option(help="Who was there: a table (round, client) or a trace file.")] = None,
     cohort: Annotated[
         int | None, typer.Option(help="Slots per round (m).", show_default="the most that a round asked")
     ] = None,
@@ -167,7 +167,7 @@ def _show(told: dict[str, Any]) -> None:
         show_table(head, [_group(group) for group in told["groups"]])
     hidden = told["groups_hidden"]
     if hidden and hidden["groups"]:
-        say(f"{hidden['groups']} groups with {hidden['clients']} clients are too small to be shown (--min-group).")
+        say(f"Too small to be shown (--min-group): {hidden['groups']} groups, {hidden['clients']} clients.")
     for key, title in (("left_out_clients", "asked less than by chance"), ("favoured_clients", "asked more")):
         if told[key]:
             say("")

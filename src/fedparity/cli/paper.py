@@ -21,6 +21,7 @@ from fedparity.cli.console import (
 from fedparity.core.errors import ConfigError, FedparityError, unknown
 
 if TYPE_CHECKING:
+    from fedparity.paper.tables.blocks import Recipe, What
     from fedparity.paper.tables.compute import Kitchen
     from fedparity.paper.tables.results import Result
 
@@ -38,6 +39,13 @@ def paper_command(
         Path | None,
         typer.Option(help="Folder; what it holds already is not done again.", show_default="runs/paper/SCALE"),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes; the results are the same with any number.", show_default="all processors"),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE.md", help="Store in the folder FILE, write the page of its results.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The paper's tables and figures, its numbers beside ours; a second call goes on where the first was.
@@ -46,11 +54,9 @@ def paper_command(
     fedparity paper all --scale smoke
     fedparity paper all --scale laptop --trace flash_events.json.gz
     """
-    from fedparity.experiment.stop import Stop
     from fedparity.paper.tables.blocks import check_what, recipe_of
-    from fedparity.paper.tables.compute import Kitchen, StoppedError, Told
 
-    wanted = check_what(what)
+    wanted, start = check_what(what), time.perf_counter()
     if trace is not None and not trace.is_file():
         raise ConfigError(f"--trace {trace} is not a file; leave it out for phones like FLASH's")
     recipe = recipe_of(scale, trace)
@@ -58,31 +64,50 @@ def paper_command(
     for name in blocks:
         if name not in (known := [block.name for block in recipe.needed(wanted)]):
             raise unknown("block", name, known)
-    start, done = time.perf_counter(), 0
-    with Stop() as stop, Bar() as bar:
-        told = Told(_progress(bar), bar.tell, lambda: stop.asked, lambda: stop.overdue)
-        kitchen = Kitchen(recipe, out or Path("runs") / "paper" / scale, told)
-        missing, seconds = kitchen.estimate(wanted, blocks)
-        if missing:
-            say(f"{missing} runs to do: about {_spell(seconds)} on one idle core.", stderr=True)
-        try:
-            for _ in kitchen.cook(wanted, blocks):
-                done += 1
-        except StoppedError:
-            _written(kitchen, wanted, trace)
-            say(f"Stopped early; what was done is in {kitchen.folder}: the same command goes on.", stderr=True)
-            raise typer.Exit(INTERRUPTED) from None
-        except (FedparityError, MemoryError) as error:
-            if not kitchen.began:
-                raise
-            why = str(error) or "not enough memory"
-            raise EndedEarlyError(f"{why} (ended early; what was done is kept: the same command goes on)") from error
-    summary, found = _written(kitchen, wanted, trace)
+    kitchen, whole = _cooked(recipe, wanted, blocks, _folder(out, page, scale), workers)
+    summary, found = _written(kitchen, wanted, trace, page)
+    if not whole:
+        say(f"Stopped early; what was done is in {kitchen.folder}: the same command goes on.", stderr=True)
+        raise typer.Exit(INTERRUPTED)
     if as_json:
         print_json({**summary, "seconds": round(time.perf_counter() - start, 1)})
         return
     _show(summary, found)
     say(f"Page: {kitchen.folder / 'paper.html'}")
+
+
+def _cooked(
+    recipe: Recipe, what: What, blocks: tuple[str, ...], folder: Path, workers: int | None
+) -> tuple[Kitchen, bool]:
+    """Everything that was missing is done, unless somebody asked to stop."""
+    from fedparity.experiment.stop import Stop
+    from fedparity.experiment.tasks import processors
+    from fedparity.paper.tables.compute import Kitchen
+    from fedparity.paper.tables.runs import StoppedError, Told
+
+    with Stop() as stop, Bar() as bar:
+        told = Told(_progress(bar), bar.tell, lambda: stop.asked, lambda: stop.overdue)
+        kitchen = Kitchen(recipe, folder, told, workers=processors() if workers is None else workers)
+        missing, seconds = kitchen.estimate(what, blocks)
+        if missing:
+            say(f"{missing} runs to do: about {_spell(seconds)} of one idle core.", stderr=True)
+        try:
+            for _ in kitchen.cook(what, blocks):
+                pass
+        except StoppedError:
+            return kitchen, False
+        except (FedparityError, MemoryError) as error:
+            if not kitchen.began:
+                raise
+            why = str(error) or "not enough memory"
+            raise EndedEarlyError(f"{why} (ended early; what was done is kept: the same command goes on)") from error
+    return kitchen, True
+
+
+def _folder(out: Path | None, page: Path | None, scale: str) -> Path:
+    if out is not None and page is not None:
+        raise ConfigError("--out and --page exclude each other; a page stores beside it")
+    return out or (Path("runs") / "paper" / scale if page is None else page.with_suffix(""))
 
 
 def _progress(bar: Bar) -> Any:
@@ -109,11 +134,17 @@ def _spell(seconds: float) -> str:
     )
 
 
-def _written(kitchen: Kitchen, what: Any, trace: Path | None) -> tuple[dict[str, Any], list[Result]]:
+def _written(
+    kitchen: Kitchen, what: What, trace: Path | None, page: Path | None
+) -> tuple[dict[str, Any], list[Result]]:
+    from fedparity.paper.page import write_page
     from fedparity.paper.tables.files import produce
     from fedparity.paper.tables.results import results
 
-    return produce(kitchen, what, trace), results(kitchen, kitchen.recipe.needed(what))
+    summary = produce(kitchen, what, trace)
+    if page is not None:
+        write_page(page)
+    return summary, results(kitchen, kitchen.recipe.needed(what))
 
 
 def _show(summary: dict[str, Any], found: list[Result]) -> None:

@@ -83,7 +83,7 @@ def demo_command(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """The embedded comparison: seven methods, phones that come and go, real digits.
+    """The embedded comparison: nine methods, real digits, some of which live on phones that are rarely there.
 
     fedparity demo
     fedparity demo --set rounds=20 --set seeds=1

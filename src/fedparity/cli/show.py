@@ -16,24 +16,34 @@ if TYPE_CHECKING:
 
 Target: TypeAlias = Literal["share", "opportunity", "utility"]
 RUN_COLUMNS = (
-    "accuracy",
-    "avg_client_accuracy",
-    "worst_accuracy",
-    "selection_gap",
-    "selection_gap_limit",
+    "late_accuracy",
+    "late_worst_accuracy",
+    "worst_recall",
+    "never_served",
+    "gini_avoidable",
     "gini",
     "gini_limit",
-    "never_served",
-    "fill",
 )
-"""The table after a run: how good the model is and for whom, then shares of slots."""
+"""The table after a run: how good the model is and for whom, who was left out, then shares of slots."""
+MEANS = {
+    "late_accuracy": "accuracy, worst 10%: of the model on clients' own test data, mean of all clients and of the"
+    " worst-off tenth, over the last tenth of the rounds",
+    "worst_recall": "worst label: share of the samples of the label it knows least that the last model gets right",
+    "never_served": "never: clients never asked",
+    "gini_avoidable": "Gini: how unequally clients were asked (0 is equal); limit: the lowest that anyone who fills the"
+    " slots could reach, given who was there; avoidable: the rest",
+    "utility_cv": "CV({}): how unequal what clients gained {} is (its standard deviation over its mean)",
+}
+"""The words of that table, each said where it is first used."""
 SHOWN: dict[Target, tuple[str, ...]] = {
     "share": (
-        *RUN_COLUMNS[3:5],
+        "selection_gap",
+        "selection_gap_limit",
         "selection_gap_online",
-        *RUN_COLUMNS[5:7],
+        "gini",
+        "gini_limit",
         "gini_online",
-        RUN_COLUMNS[7],
+        "never_served",
         "never_served_limit",
         "fill",
     ),
@@ -81,15 +91,46 @@ def verdict_of(table: Table, by: Target) -> str:
 
 
 def show_run(run: Run) -> None:
-    """The table after a run, and its outcome in a sentence."""
+    """The table after a run, and what it says."""
+    from fedparity.metrics.of_utility import READINGS, in_reading
+    from fedparity.report import words
+    from fedparity.report.verdict import story
+
     s, seeds = run.spec, f"{run.seeds} seed{'s' if run.seeds > 1 else ''}"
     erased = f", {len(run.erased)} of them erased" if run.erased else ""
     where = f"{s.population.clients} clients ({s.population.shown}){erased}"
     say(f"{where}, {run.rounds} rounds, {s.asked} asked per round, {seeds}")
-    show_measures(run.table, RUN_COLUMNS, first="method", decides=DECIDES["share"])
-    used = any(one.ledger.completed.any() for one in run.runs)
-    said = f"{verdict_of(run.table, 'share')} {run.table.caution()}".rstrip()
-    say(said if used else "No update of any client was ever used.", wrap=True)
+    columns = run_columns(run)
+    show_measures(run.table, columns, first="method", decides=decides(run.table))
+    by = READINGS[s.reading]
+    told = [
+        text.format(by.head, by.plain) for key, text in MEANS.items() if {key, in_reading(key, s.reading)} & {*columns}
+    ]
+    say(f"{'. '.join(told)}.", wrap=True)
+    say("")
+    if not any(one.ledger.completed.any() for one in run.runs):
+        say("No update of any client was ever used.")
+        return
+    if happened := story(run).replace(words.NARROW, " "):
+        say(happened, wrap=True)
+        say("")
+    say(f"{verdict_of(run.table, 'share')} {run.table.caution()}".rstrip(), wrap=True)
+
+
+def run_columns(run: Run) -> tuple[str, ...]:
+    """The columns of a run's table: utility in the reading asked for, if one was; fill where slots stayed empty."""
+    from fedparity.metrics import in_reading
+
+    table, asked = run.table, run.spec.normaliser
+    keys = [key for key in RUN_COLUMNS if asked is None or key != "worst_recall"]
+    keys += [] if asked is None else [in_reading("utility_cv", asked)]
+    keys += ["fill"] if any((table.mean("fill_avoidable", name) or 0.0) >= 0.005 for name in table.methods) else []
+    return table.known(keys)
+
+
+def decides(table: Table) -> str:
+    """What the bold rows of a run lead by: how the worst-off fare, else how evenly slots were shared."""
+    return "late_worst_accuracy" if "late_worst_accuracy" in table else DECIDES["share"]
 
 
 def show_schedules(results: list[Schedule], availability: str, by: Target, online: str | None = None) -> None:

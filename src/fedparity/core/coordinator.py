@@ -12,16 +12,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
-from fedparity.core.credit import credit
+from fedparity.core.credit import credit, credit_late
 from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
+from fedparity.core.grow import Grows, grown
+from fedparity.core.intake import Intake, clients_of, rows_of, sort_out
 from fedparity.core.ledger import Ledger, read_only
 from fedparity.core.protocols import (
     Component,
@@ -40,22 +42,22 @@ from fedparity.core.protocols import (
 from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
-from fedparity.core.rows import combine, fresh_rows
+from fedparity.core.rows import Step, combine
 from fedparity.core.selection import ids_of, select, weigh
 from fedparity.core.spill import SpillFile
 from fedparity.core.state import State
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
-    NO_FLOATS,
+    NO_IDS,
     ClientReport,
     Evals,
     FloatArray,
     Ids,
+    LateCredit,
     ReportField,
     RoundPlan,
     RoundRecord,
     RoundView,
-    Rows,
     SurrogateCredit,
     Vector,
     slots_per_round,
@@ -70,8 +72,6 @@ from fedparity.surrogates import SURROGATES, NoSurrogate
 from fedparity.utility import UTILITIES, LossDrop
 from fedparity.weightings import WEIGHTINGS, Mean
 
-NO_REPLY = "no reply"
-AT_ODDS = "two updates that differ"
 COMPONENTS: dict[str, Registry[Any]] = {
     "scheduler": SCHEDULERS,
     "estimator": ESTIMATORS,
@@ -116,8 +116,8 @@ class Coordinator:
     """What clients' learning rates are multiplied by, round by round."""
     gate: Gate = field(default_factory=Gate)
     """What a report must satisfy to be used."""
-    over_select: float = 0.0
-    """Ask this share more than `cohort`, for the dropouts; every report that comes is used."""
+    over_select: float | Literal["observed"] = 0.0
+    """Ask this share more than `cohort`, for the dropouts, or as many as dropped out so far (observed)."""
     min_reports: int = 1
     """With fewer usable reports the round is abandoned: the model stays and nobody is credited."""
     labels: NDArray[np.int64] | None = None
@@ -134,7 +134,8 @@ class Coordinator:
         checks.at_least("cohort", self.cohort, 1)
         checks.at_least("seed", self.seed, 0)
         check_fit({"weighting": self.weighting, "memory": self.memory, "local": self.local})
-        checks.between("over_select", self.over_select, 0, 10)
+        if self.over_select != "observed":
+            checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
         if self.min_reports > self.asked:
             raise ConfigError(
@@ -161,8 +162,16 @@ class Coordinator:
 
     @property
     def asked(self) -> int:
-        """How many clients are asked, over-selection included."""
-        return slots_per_round(self.cohort, self.over_select)
+        """How many clients are asked, over-selection included, before anybody dropped out."""
+        return slots_per_round(self.cohort, 0.0 if self.over_select == "observed" else self.over_select)
+
+    def _slots(self, ledger: Ledger) -> int:
+        """How many are asked in a round, given what is recorded: with p failing, m / (1 - p) give m updates."""
+        if self.over_select != "observed":
+            return self.asked
+        # A cohort of answers is assumed before the first, so that one failure does not double the next round.
+        share = float(ledger.failed.sum()) / (float(ledger.selected.sum()) + self.cohort)
+        return slots_per_round(self.cohort, min(share / (1 - share), 1.0))
 
     def init(self, num_clients: int, params: Vector | None = None, watched: Trace | None = None) -> State:
         """The state before the first round; without `params` there is no model, only bookkeeping.
@@ -202,20 +211,34 @@ class Coordinator:
             first=model if self.local.begins_with_first else None,
         )
 
+    def grow(self, state: State, num_clients: int) -> State:
+        """The state with clients added that registered since; what is known of the others stays."""
+        if num_clients <= state.ledger.num_clients:
+            return state
+        larger: State = grown(state, self.init(num_clients, state.params))
+        for name in ("scheduler", "weighting", "utility", "surrogate", "memory"):
+            if isinstance(component := getattr(self, name), Grows):
+                setattr(larger, name, component.grow(getattr(state, name), num_clients))
+        larger.ledger = state.ledger.grown(num_clients)
+        return larger
+
     def plan(
         self,
         state: State,
         available: Ids,
         rounds_left: int | None = None,
         losses: Callable[[Vector, Ids, int], FloatArray] | None = None,
+        busy: Ids = NO_IDS,
     ) -> tuple[RoundPlan, State]:
         """Whom to ask in this round, given who is there.
 
         `losses(params, clients, samples)` is asked only by schedulers that choose by the loss of the model as it is.
+        Who is `busy` is online, too, but cannot be asked.
         """
         estimator = self.estimator_in_use
         available = ids_of(available, f"round {state.round}: available", state.ledger.num_clients)
-        state.estimator = estimator.observe(state.estimator, available)
+        busy = ids_of(busy, f"round {state.round}: busy", state.ledger.num_clients)
+        state.estimator = estimator.observe(state.estimator, _both(available, busy))
         remaining = None
         if rounds_left is not None:
             checks.at_least("rounds_left", rounds_left, 0)
@@ -223,7 +246,7 @@ class Coordinator:
         view = RoundView(
             state.round,
             rounds_left,
-            self.asked,
+            self._slots(state.ledger),
             read_only(available),
             estimator.estimate(state.estimator, available),
             remaining,
@@ -249,6 +272,11 @@ class Coordinator:
             kept={k: kept for k in asked if (kept := state.kept.get(k, state.first)) is not None},
             rate=rate,
             report_fields=self.report_fields,
+            busy=busy,
+            key=self.gate.key,
+            deadline=self.gate.deadline,
+            enough=self.cohort if self.over_select else None,
+            min_reports=self.min_reports,
         )
         return plan, state
 
@@ -269,13 +297,16 @@ class Coordinator:
             raise RoundError(
                 f"plan is of round {plan.round} but the state is at round {state.round}; absorb plans in order"
             )
-        used, failed = _sort_out(self.gate, plan, reports)
-        abandoned = len(used) < self.min_reports
-        if abandoned:
-            used = []
-        rows, weights = self._step(state, plan, used)
-        completed = np.array([r.client for r in used], dtype=np.int64)
+        intake = sort_out(self.gate, plan, reports, state.offers)
+        nothing = Intake([], [], intake.failed)
+        few = len(intake.used) + len(intake.late) < self.min_reports
+        intake = nothing if few else intake
+        rows, weights, notes, usable = self._step(state, plan, intake)
+        intake = intake if usable else nothing
+        used = intake.used
         utility, loss, others = credit(self.utility, state, used, plan.params, evaluate)
+        late_utility, late_loss = credit_late(self.utility, state, intake.late, evaluate)
+        origins = np.array([report.origin for report in intake.late], dtype=np.int64)
         stand_in = self._stand_in(state, plan, evaluate, old_updates=bool(weights[rows.ages > 0].any()))
         if used:
             state.surrogate = self.surrogate.remember(state.surrogate, used, utility)
@@ -287,48 +318,62 @@ class Coordinator:
             probs=plan.cohort.probs,
             design=plan.cohort.design,
             wasted=plan.cohort.wasted,
-            completed=completed,
+            completed=clients_of(used),
             utility=utility,
             loss=loss,
-            failed=failed,
-            abandoned=abandoned and len(plan.cohort.clients) > 0,
+            failed=intake.failed,
+            abandoned=(few or not usable) and len(plan.cohort.clients) > 0,
             row_clients=rows.clients,
             row_ages=rows.ages,
             row_weights=weights,
             surrogate=stand_in,
             model_sha256=hashlib.sha256(state.params.tobytes()).hexdigest(),
-            duration=_durations(used),
+            duration=intake.durations,
             others=others,
+            joined=NO_IDS if state.ledger.since is None else np.flatnonzero(state.ledger.since == plan.round),
+            busy=plan.busy,
+            late=LateCredit(clients_of(intake.late), origins, late_utility, late_loss),
+            notes=notes,
         )
         state.ledger.record(record)
+        state.offers = intake.offers(plan, state.offers, self.gate.max_age)
         if isinstance(self.scheduler, Learner):
-            feedback = Feedback(plan.round, plan.params, used, state.ledger, validate)
+            feedback = Feedback(plan.round, plan.params, intake.newest, state.ledger, validate)
             state.scheduler = self.scheduler.learn(state.scheduler, feedback)
         state.round += 1
         return record, state
 
-    def _step(self, state: State, plan: RoundPlan, used: list[ClientReport]) -> tuple[Rows, FloatArray]:
-        rows, state.memory = self.memory.complete(
-            state.memory, plan.round, fresh_rows(plan, used, self.labels), plan.params, state.ledger
-        )
-        weights, state.weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
+    def _step(self, state: State, plan: RoundPlan, intake: Intake) -> Step:
+        """Move the model, unless what would come of it is no model."""
+        came = rows_of(plan, intake, state.offers, self.labels)
+        rows, state.memory = self.memory.complete(state.memory, plan.round, came, plan.params, state.ledger)
+        rows = self.gate.rows(rows)
+        said, weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
+        if not np.isfinite(said).all():
+            return Step.none(rows, f"abandoned: {one_line(self.weighting)} gave weights that are not finite")
+        weights, notes = self.gate.capped(said, self.cohort)
         if len(rows.clients):
-            update = combine(weights, rows.deltas, len(state.params))
-            state.params, state.server = self.server.step(state.server, state.params, update, plan.round)
-        for report in used:
+            with np.errstate(over="ignore", invalid="ignore"):
+                update = combine(weights, rows.deltas, len(state.params))
+                params, server = self.server.step(state.server, state.params, update, plan.round)
+            if not np.isfinite(params).all():
+                return Step.none(rows, "abandoned: the step led to a model that is not finite")
+            state.params, state.server = params, server
+        state.weighting = weighting
+        for report in intake.used:
             kept = self.local.keep(plan.params, report, state.params)
             if kept is not None:
                 state.kept[report.client] = kept
         if state.kept:
             self.spill.settle(state.kept, self.spill.ram)
-        return rows, weights
+        return Step(rows, weights, notes)
 
     def _stand_in(
         self, state: State, plan: RoundPlan, evaluate: Evaluate | None, *, old_updates: bool
     ) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)
         stand_in, state.surrogate = self.surrogate.stand_in(
-            state.surrogate, plan.round, plan.available, state.ledger, score
+            state.surrogate, plan.round, _both(plan.available, plan.busy), state.ledger, score
         )
         eta_sum, bound = self.memory.bias(state.memory)
         if old_updates and not eta_sum:  # without an eta Lemma 3 says nothing of old updates
@@ -341,36 +386,6 @@ class Coordinator:
         return replace(evals, credit=self.utility.would_credit(state.utility, clients, state.ledger, evals))
 
 
-def _sort_out(
-    gate: Gate, plan: RoundPlan, reports: Iterable[ClientReport]
-) -> tuple[list[ClientReport], tuple[tuple[int, str], ...]]:
-    """Usable reports in client order, and why each other asked client has none.
-
-    A report that comes twice counts once. If a client sends an update and a failure, the update counts. If it sends two
-    different updates, both are dropped, since which of them came first would depend on the network.
-    """
-    reasons: dict[int, set[str]] = {int(client): set() for client in plan.cohort.clients}
-    usable: dict[int, ClientReport] = {}
-    at_odds: set[int] = set()
-    for report in reports:
-        if report.client not in reasons:
-            continue
-        reason = gate.refusal(report, plan)
-        if reason is not None:
-            reasons[report.client].add(reason)
-        elif (first := usable.setdefault(report.client, report)) is not report and _content(first) != _content(report):
-            at_odds.add(report.client)
-    failed = {k: min(why, default=NO_REPLY) for k, why in reasons.items() if k not in usable}
-    failed |= dict.fromkeys(at_odds, AT_ODDS)
-    return [usable[k] for k in sorted(usable) if k not in at_odds], tuple(sorted(failed.items()))
-
-
-def _content(report: ClientReport) -> tuple[object, ...]:
-    """What a report says, bit by bit; what was measured of it is left out."""
-    numbers = (report.num_samples, report.loss_before, report.loss_after, report.accuracy_before, report.duration)
-    return None if report.delta is None else report.delta.tobytes(), repr(numbers)
-
-
-def _durations(used: list[ClientReport]) -> FloatArray:
-    told = np.array([r.duration for r in used], dtype=np.float64)
-    return told if np.isfinite(told).any() else NO_FLOATS
+def _both(available: Ids, busy: Ids) -> Ids:
+    """Who is online."""
+    return np.union1d(available, busy) if len(busy) else available

@@ -24,16 +24,33 @@ def credit(
     rule: Utility[Any], state: State, used: list[ClientReport], before: Vector, evaluate: Evaluate | None
 ) -> Worth:
     """Credit a round that began with the model `before` and ended with that of the state."""
-    completed = np.array([r.client for r in used], dtype=np.int64)
     if rule.credits_all:
+        completed = np.array([r.client for r in used], dtype=np.int64)
         return _everybody(rule, state, completed, before, evaluate)
+    return Worth(*_participants(rule, state, used, evaluate), Credit())
+
+
+def credit_late(
+    rule: Utility[Any], state: State, late: list[ClientReport], evaluate: Evaluate | None
+) -> tuple[FloatArray, FloatArray]:
+    """Utility and loss of those whose updates came late; a rule that credits all has credited them already."""
+    if rule.credits_all:
+        return np.zeros(len(late)), np.full(len(late), np.nan)
+    return _participants(rule, state, late, evaluate)
+
+
+def _participants(
+    rule: Utility[Any], state: State, used: list[ClientReport], evaluate: Evaluate | None
+) -> tuple[FloatArray, FloatArray]:
     if not used:
-        return Worth(NO_FLOATS, NO_FLOATS, Credit())
+        return NO_FLOATS, NO_FLOATS
     evals = None
     if rule.needs_evaluation and evaluate is not None:
-        evals = evaluate(state.params, completed)
+        evals = evaluate(state.params, np.array([r.client for r in used], dtype=np.int64))
     utility, loss, state.utility = rule.credit(state.utility, used, state.ledger, evals)
-    return Worth(utility, np.where(np.isfinite(loss), loss, np.nan), Credit())  # a diverged model has no known loss
+    if len(state.params):  # who sends the model back has done nothing, whatever it says that it gained
+        utility = np.where([bool(np.any(report.delta)) for report in used], utility, 0.0)
+    return utility, np.where(np.isfinite(loss), loss, np.nan)  # a diverged model has no known loss
 
 
 def _everybody(rule: Utility[Any], state: State, completed: Ids, before: Vector, evaluate: Evaluate | None) -> Worth:

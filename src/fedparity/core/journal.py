@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedparity.core.ledger import Ledger
-from fedparity.core.types import Credit, FloatArray, RoundRecord, SurrogateCredit, Vector
+from fedparity.core.types import NO_IDS, Credit, FloatArray, LateCredit, RoundRecord, SurrogateCredit, Vector
 
 FORMAT = 1
 GENESIS = hashlib.sha256(b"fedparity-journal 1").hexdigest()
@@ -68,6 +68,19 @@ def to_json(record: RoundRecord) -> str:
         fields["duration"] = _numbers(record.duration)
     if len(record.others.clients):
         fields["others"] = {"client": record.others.clients.tolist(), "utility": record.others.utility.tolist()}
+    if len(record.joined):
+        fields["joined"] = record.joined.tolist()
+    if len(record.busy):
+        fields["busy"] = record.busy.tolist()
+    if len(record.late.clients):
+        fields["late"] = {
+            "client": record.late.clients.tolist(),
+            "round": record.late.origins.tolist(),
+            "utility": record.late.utility.tolist(),
+            "loss": _numbers(record.late.loss),
+        }
+    if record.notes:
+        fields["notes"] = list(record.notes)
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -99,6 +112,19 @@ def from_json(line: str) -> RoundRecord:
         model_sha256=str(f["model_sha256"]),
         duration=_known(f.get("duration", [])),
         others=Credit(np.array(others["client"], dtype=np.int64), np.array(others["utility"], dtype=np.float64)),
+        joined=np.array(f["joined"], dtype=np.int64) if "joined" in f else NO_IDS,
+        busy=np.array(f["busy"], dtype=np.int64) if "busy" in f else NO_IDS,
+        late=_late(f["late"]) if "late" in f else LateCredit(),
+        notes=tuple(map(str, f.get("notes", ()))),
+    )
+
+
+def _late(f: Any) -> LateCredit:
+    return LateCredit(
+        np.array(f["client"], dtype=np.int64),
+        np.array(f["round"], dtype=np.int64),
+        np.array(f["utility"], dtype=np.float64),
+        _known(f["loss"]),
     )
 
 

@@ -3,12 +3,15 @@
 The ledger is a function of the journal: `Ledger.replay(records)` rebuilds it exactly. `record` updates it in place,
 since a copy of a million rows per round would cost more than the round; take `copy()` to keep one. A client costs 60
 bytes.
+
+The population may be open: `grown` makes room for clients that registered since. Before that a client is as good as
+absent, so that measures and limits are those of a population in which it was known, and never there, from the start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -44,6 +47,10 @@ class Ledger:
     """Last known loss on the client's own data, as the utility rule defines it; NaN before the first credit."""
     seconds: FloatArray = field(default_factory=lambda: NO_FLOATS, metadata=PER_CLIENT)
     """What completed work took in all, as far as clients said so."""
+    since: NDArray[np.int32] | None = field(default=None, metadata=PER_CLIENT)
+    """The round before which each client registered; None: everybody was there from the start."""
+    late: NDArray[np.int32] | None = field(default=None, metadata=PER_CLIENT)
+    """Updates of each client that came after their round's end and were used in a later one; None: there were none."""
 
     def __post_init__(self) -> None:
         if not len(self.seconds):  # a state that was saved before there was this column
@@ -63,9 +70,13 @@ class Ledger:
 
     @classmethod
     def replay(cls, num_clients: int, records: Iterable[RoundRecord]) -> Ledger:
-        """The ledger that these records lead to."""
+        """The ledger that these records lead to; `num_clients` is how many there were at the start, or at the end."""
         ledger = cls.empty(num_clients)
         for record in records:
+            if len(record.joined):
+                ledger = ledger.grown(int(record.joined[-1]) + 1)
+                ledger.since = np.zeros(ledger.num_clients, np.int32) if ledger.since is None else ledger.since
+                ledger.since[record.joined] = record.round
             ledger.record(record)
         return ledger
 
@@ -80,7 +91,22 @@ class Ledger:
         return sum(column.nbytes for column in self._columns().values())
 
     def _columns(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rounds"}
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rounds"}
+        return {name: column for name, column in found.items() if column is not None}
+
+    def grown(self, num_clients: int) -> Ledger:
+        """The same with clients added that register now; itself, if there are as many already."""
+        if num_clients <= self.num_clients:
+            return self
+        new = replace(
+            Ledger.empty(num_clients),
+            rounds=self.rounds,
+            since=np.full(num_clients, self.rounds, np.int32),
+            late=None if self.late is None else np.zeros(num_clients, np.int32),
+        )
+        for name, column in ({"since": np.zeros(self.num_clients, np.int32)} | self._columns()).items():
+            getattr(new, name)[: self.num_clients] = column
+        return new
 
     def copy(self) -> Ledger:
         """An independent snapshot."""
@@ -98,14 +124,16 @@ class Ledger:
         if not isinstance(other, Ledger):
             return NotImplemented
         mine, theirs = self._columns(), other._columns()
-        return self.rounds == other.rounds and all(mine[c].tobytes() == theirs[c].tobytes() for c in mine)
+        same = self.rounds == other.rounds and mine.keys() == theirs.keys()
+        return same and all(mine[c].tobytes() == theirs[c].tobytes() for c in mine)
 
     __hash__ = None  # type: ignore[assignment]
 
     def record(self, record: RoundRecord) -> None:
         """Add one round."""
-        self.online[record.available] += 1
-        self.last_online[record.available] = record.round
+        for there in (record.available, record.busy):
+            self.online[there] += 1
+            self.last_online[there] = record.round
         self.selected[record.selected] += 1
         self.last_selected[record.selected] = record.round
         self.completed[record.completed] += 1
@@ -118,6 +146,11 @@ class Ledger:
         for client, _ in record.failed:
             self.failed[client] += 1
         self.surrogate_utility[record.surrogate.clients] += record.surrogate.utility
+        if len(record.late.clients):
+            self.late = np.zeros(self.num_clients, np.int32) if self.late is None else self.late
+            self.late[record.late.clients] += 1
+            self.utility[record.late.clients] += record.late.utility
+            self.loss[record.late.clients] = record.late.loss
         self.rounds += 1
 
     def seen(self) -> BoolArray:

@@ -79,12 +79,14 @@ def run_side_by_side(
         if name not in now:
             now[name] = coordinator.init(num_clients or known or 0, params)
     for t in range(min(state.round for state in now.values()), rounds):
-        available = engine.available(t)
+        available, busy = engine.available(t), engine.busy(t)
+        registered = clients_of(engine) or 0
         for name, coordinator in methods.items():
             if now[name].round != t:
                 continue
             losses = partial(_losses, engine, stream(coordinator.seed, "probe", t))
-            plan, state = coordinator.plan(now[name], available, rounds - 1 - t, losses)
+            state = coordinator.grow(now[name], registered)
+            plan, state = coordinator.plan(state, available, rounds - 1 - t, losses, busy)
             reports = list(engine.train(plan))
             only = coordinator.utility.evaluates
             evaluate = engine.evaluate if only == "both" else partial(engine.evaluate, measure=only)

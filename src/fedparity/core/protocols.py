@@ -18,6 +18,7 @@ from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
+    NO_IDS,
     BoolArray,
     ClientReport,
     Cohort,
@@ -64,7 +65,6 @@ class Availability(Protocol):
 
     def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
         """One realisation for `num_clients` clients over `rounds` rounds."""
-        ...
 
 
 class Estimator(Protocol[S]):
@@ -79,19 +79,15 @@ class Estimator(Protocol[S]):
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
-        ...
 
     def observe(self, state: S, available: Ids) -> S:
         """Take in who was online in one more round."""
-        ...
 
     def estimate(self, state: S, clients: Ids) -> FloatArray:
         """Estimated availability of `clients`, in (0, 1] for a client seen online."""
-        ...
 
     def remaining(self, state: S, clients: Ids, rounds_left: int) -> FloatArray:
         """In how many of the next `rounds_left` rounds each of `clients` is expected online."""
-        ...
 
     def futures(self, state: S, online: BoolArray, rounds: int, samples: int, rng: np.random.Generator) -> BoolArray:
         """Who might be online in the next rounds, given who is now: rounds x samples x clients.
@@ -120,11 +116,9 @@ class Scheduler(Component, Protocol[S]):
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
-        ...
 
     def select(self, state: S, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, S]:
         """At most `view.cohort` of `view.available`, with their inclusion probabilities."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +142,6 @@ class Learner(Protocol[S]):
 
     def learn(self, state: S, feedback: Feedback) -> S:
         """Take in one finished round."""
-        ...
 
 
 class Local(Component, Protocol):
@@ -187,6 +180,10 @@ class Local(Component, Protocol):
         """What a participant keeps: it received `params`, and the round ended with the model `result`."""
         return None
 
+    def keeps(self, size: int) -> int:
+        """How many numbers a client that trains a model of `size` numbers may want kept."""
+        return size
+
     def personal(self, kept: Vector, size: int) -> Vector | None:
         """The client's own model of `size` numbers in what it kept, if there is one."""
         return kept[:size]
@@ -197,11 +194,9 @@ class Server(Protocol[S]):
 
     def init(self, size: int) -> S:
         """The state before the first step of a model of `size` numbers."""
-        ...
 
     def step(self, state: S, params: Vector, update: Vector, round: int) -> tuple[Vector, S]:
         """The next model; `update` points towards the clients."""
-        ...
 
 
 class Weighting(Component, Protocol[S]):
@@ -211,11 +206,9 @@ class Weighting(Component, Protocol[S]):
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
-        ...
 
     def weigh(self, state: S, rows: Rows, ledger: Ledger) -> tuple[FloatArray, S]:
         """One weight per row."""
-        ...
 
 
 class Utility(Component, Protocol[S]):
@@ -245,13 +238,11 @@ class Utility(Component, Protocol[S]):
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
-        ...
 
     def credit(
         self, state: S, reports: Sequence[ClientReport], ledger: Ledger, evals: Evals | None
     ) -> tuple[FloatArray, FloatArray, S]:
         """Credited utility and last known loss of each report, in its order."""
-        ...
 
     def credit_all(
         self, state: S, evaluate: Callable[[Vector], Evals], before: Vector, after: Vector
@@ -271,7 +262,6 @@ class Surrogate(Component, Protocol[S]):
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
-        ...
 
     def stand_in(
         self, state: S, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
@@ -291,7 +281,6 @@ class Memory(Component, Protocol[S]):
 
     def init(self, num_clients: int) -> S:
         """The state before the first round."""
-        ...
 
     def complete(self, state: S, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, S]:
         """The rows of this round with those of earlier ones added."""
@@ -313,7 +302,6 @@ class Scorer(Protocol):
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Loss and accuracy of `params` on each client's own data."""
-        ...
 
     def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
         """Mean loss on so many random samples of each client; on all of them if a task cannot choose."""
@@ -333,15 +321,12 @@ class Task(Scorer, Protocol):
     @property
     def num_clients(self) -> int:
         """How many clients hold data."""
-        ...
 
     def init(self, rng: np.random.Generator) -> Vector:
         """The first model."""
-        ...
 
     def train(self, job: Job) -> ClientReport:
         """Local training by `job.descents()`; the report's `delta` and `loss_before` are relative to `job.params`."""
-        ...
 
     def accuracy(self, params: Vector) -> float | None:
         """Accuracy on shared test data; None: there is none."""
@@ -370,7 +355,6 @@ class TrainsMany(Protocol):
 
     def train_many(self, jobs: Sequence[Job]) -> list[ClientReport]:
         """The reports of all jobs, in their order."""
-        ...
 
 
 class Engine(Scorer, Protocol):
@@ -380,11 +364,13 @@ class Engine(Scorer, Protocol):
 
     def available(self, round: int) -> Ids:
         """Who is online at the start of `round`."""
-        ...
+
+    def busy(self, round: int) -> Ids:
+        """Who is online at the start of `round`, but still at work for an earlier one."""
+        return NO_IDS
 
     def train(self, plan: RoundPlan) -> Iterable[ClientReport]:
-        """Ask `plan.cohort`; reports may come in any order, and may be missing."""
-        ...
+        """Ask `plan.cohort`; reports may come in any order, late ones with their `origin`, and may be missing."""
 
 
 class Observer(Protocol):
@@ -392,4 +378,3 @@ class Observer(Protocol):
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """One more round of `method` is done."""
-        ...

@@ -39,6 +39,10 @@ class State:
     server: Any = None
     first: Vector | None = None
     """The run's first model, for local rules that begin with it."""
+    offers: dict[int, tuple[int, float]] = field(default_factory=dict, metadata=PER_CLIENT)
+    """Who was asked and has not answered, while an answer can still be used: the round, and how likely it was asked."""
+    names: dict[int, str] = field(default_factory=dict, metadata=PER_CLIENT)
+    """What clients are called outside, where they are real: a client that returns is told by its name."""
 
     def copy(self) -> State:
         """An independent snapshot."""

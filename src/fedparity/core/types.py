@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -99,6 +99,16 @@ class RoundPlan:
     """What the task's learning rate is multiplied by in this round."""
     report_fields: frozenset[ReportField] = frozenset({"loss_before", "loss_after", "accuracy_before"})
     """What reports are to hold beside the update."""
+    busy: Ids = field(default_factory=lambda: NO_IDS)
+    """Who is online but still at work for an earlier round, and so cannot be asked."""
+    key: bytes = field(default=b"", repr=False)
+    """What nonces are keyed with (`gate.nonce`); empty: anybody can compute them."""
+    deadline: float | None = None
+    """Seconds that an engine with a clock waits for reports; None: until all are there."""
+    enough: int | None = None
+    """With so many updates an engine with a clock waits no longer; None: it waits for all that were asked."""
+    min_reports: int = 1
+    """With fewer usable reports the round is abandoned."""
 
     def job(self, client: int) -> Job:
         """What one of the asked clients is to do."""
@@ -136,6 +146,13 @@ class Job:
     kept: Vector | None = None
     rate: float = 1.0
     report_fields: frozenset[ReportField] = frozenset({"loss_before", "loss_after", "accuracy_before"})
+    place: int | None = None
+    """Where the client's data lies in the task; None: at the client's number, as where one task holds everybody's."""
+
+    @property
+    def row(self) -> int:
+        """Where the client's data lies in the task; its random numbers are keyed by `client` all the same."""
+        return self.client if self.place is None else self.place
 
     def rng(self) -> np.random.Generator:
         """The random numbers of this client in this round: the same whoever else trains, in whatever order."""
@@ -195,6 +212,8 @@ class ClientReport:
     kept: Vector | None = None
     """What a simulated client wants kept for its next round."""
     prototypes: Prototypes | None = None
+    origin: int | None = None
+    """The round it was asked in, if that is an earlier one; None: this round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +248,12 @@ class Rows:
     shares: FloatArray | None = None
     """Share of all samples that each client of the population holds; None: clients have not said what they hold."""
 
+    def only(self, kept: BoolArray) -> Rows:
+        """Some of the rows."""
+        columns = {name: getattr(self, name)[kept] for name in ("clients", "ages", "sizes", "losses", "probs")}
+        deltas = [self.deltas[at] for at in np.flatnonzero(kept)]
+        return replace(self, deltas=deltas, rates=None if self.rates is None else self.rates[kept], **columns)
+
 
 @dataclass(frozen=True, slots=True)
 class SurrogateCredit:
@@ -242,6 +267,17 @@ class SurrogateCredit:
 
 
 @dataclass(frozen=True, slots=True)
+class LateCredit:
+    """Updates that were asked for in earlier rounds and came in time for this one: they are stale rows of its step."""
+
+    clients: Ids = field(default_factory=lambda: NO_IDS)
+    origins: Ids = field(default_factory=lambda: NO_IDS)
+    """The round in which each was asked."""
+    utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
+    loss: FloatArray = field(default_factory=lambda: NO_FLOATS)
+
+
+@dataclass(frozen=True, slots=True)
 class Credit:
     """Utility by client, those with none left out."""
 
@@ -249,14 +285,21 @@ class Credit:
     utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
     """What the record of a round holds only where a run has it: journal lines without it keep their bytes."""
 
-    duration: FloatArray = field(default_factory=lambda: NO_FLOATS, kw_only=True)
+    duration: FloatArray = field(default_factory=lambda: NO_FLOATS)
     """Seconds that each of `completed` took; NaN: that client did not say; empty: nobody did."""
-    others: Credit = field(default_factory=Credit, kw_only=True)
+    others: Credit = field(default_factory=Credit)
     """Utility of clients that did not take part, by rules that credit all."""
+    joined: Ids = field(default_factory=lambda: NO_IDS)
+    """Who registered since the round before; in a closed population everybody did before the first."""
+    busy: Ids = field(default_factory=lambda: NO_IDS)
+    """Who was online, but still at work for an earlier round."""
+    late: LateCredit = field(default_factory=LateCredit)
+    notes: tuple[str, ...] = ()
+    """What was done to the round to keep it safe: why it was abandoned, how many weights were capped."""
 
 
 @dataclass(frozen=True, slots=True)

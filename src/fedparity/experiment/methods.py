@@ -91,6 +91,14 @@ _PAPER = {
         local="mixed:a=.5",
         reference=CUP,
     ),
+    "cup_later": Method(
+        "The authors' later code: inverse availability x debt, drawn by the pivotal method, 1/(N incl pi) weights.",
+        "cup_later",
+        "ipw:form=ht,p=plan,a=0,b=0,clip=none,most=100",
+        surrogate="utility:lam=.1",
+        estimator="mean:a=0,b=0",
+        reference=CUP,
+    ),
     "deficit": Method("The largest debt of rounds first (the authors' later list).", "deficit", reference=CUP),
     "availability_adjusted": Method(
         "Each client's loss divided by its availability, as an objective.",
@@ -258,6 +266,12 @@ _FIELD = {
         "fedgs:alpha=.1",
         "by_size",
         reference="Wang et al., FedGS: Federated Graph-Based Sampling, AAAI 2023",
+    ),
+    "aaggff": Method(
+        "Mixture weights from all losses seen so far, by online optimisation.",
+        "uniform",
+        "aaggff",
+        reference="Hahn et al., Pursuing Overall Welfare in Federated Learning, ICML 2024",
     ),
     "term": Method(
         "Tilted losses: weights grow exponentially with the loss, t = .1.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from fedparity.core.files import csv_text, write_text
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Engine
-from fedparity.core.types import RoundRecord, Vector
+from fedparity.core.types import FloatArray, Ids, RoundRecord, Vector
 from fedparity.metrics import MEASURES, Outcome
 
 LOGGED = (
@@ -43,42 +43,50 @@ class MetricsLog:
         engine: Engine | None = None,
         score: Callable[[Vector], float | None] | None = None,
         scored: Callable[[int], bool] = lambda _round: True,
+        groups: Sequence[Ids] = (),
     ) -> None:
-        """With an `engine`, the model is evaluated on all clients every round; without, accuracies stay empty.
+        """With an `engine`, the model is evaluated on all clients every so many rounds; without, accuracies stay empty.
 
-        `score` gives the model's accuracy on shared test data; without one, `accuracy` is the mean over clients.
-        In rounds that are not `scored` accuracies stay empty.
+        Means are over the clients whose accuracy is known: real ones may not answer. `score` gives the model's accuracy
+        on shared test data; without one, `accuracy` is the mean over clients. In rounds that are not `scored` they
+        stay empty.
+        Accuracies of `groups` of clients are kept beside the log.
         """
         self.rows: list[tuple[object, ...]] = []
-        self.worst: list[float] = []
-        """Accuracy of the worst-off tenth of clients, beside each row: the columns of the log are the paper's."""
+        self.beside: list[list[float]] = []
+        """Beside each row, whose columns are the paper's: accuracy of the worst-off tenth, and of each group."""
         self._cohort = cohort
         self._engine = engine
         self._score = score
         self._scored = scored
+        self._groups = groups
         self._clock = time.perf_counter()
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
-        scores = self._scores(params, ledger.num_clients) if self._scored(record.round) else {}
+        known, scores = np.full(ledger.num_clients, np.nan), dict[str, Any]()
+        if self._scored(record.round):
+            known, scores = self._scores(params, known)
         outcome = Outcome.of(ledger, self._cohort, **scores)
         measured = (MEASURES[name] for name in LOGGED)
         values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
         self.rows.append((record.round, method, *values, now - self._clock))
-        self.worst.append(MEASURES["worst_accuracy"].of(outcome))
+        means = [_mean(known[ids]) for ids in self._groups]
+        self.beside.append([MEASURES["worst_accuracy"].of(outcome), *means])
         self._clock = now
 
-    def _scores(self, params: Vector, clients: int) -> dict[str, Any]:
-        """How good the model is, as far as anybody can tell."""
+    def _scores(self, params: Vector, known: FloatArray) -> tuple[FloatArray, dict[str, Any]]:
+        """How good the model is, as far as anybody can tell: on each client's data, and in all."""
         found: dict[str, Any] = {}
         if self._engine is not None:
-            accuracy = self._engine.evaluate(params, np.arange(clients), "accuracy").accuracy
-            found = {"accuracy": accuracy, "test_accuracy": float(accuracy.mean())}
+            known = self._engine.evaluate(params, np.arange(len(known)), "accuracy").accuracy
+            answered = np.isfinite(known)
+            found = {"accuracy": known[answered] if answered.any() else known, "test_accuracy": _mean(known)}
         shared = None if self._score is None else self._score(params)
         if shared is not None:
             found["test_accuracy"] = shared
-        return found
+        return known, found
 
     def last(self) -> dict[str, float]:
         """The numbers of the newest row, by column."""
@@ -88,3 +96,9 @@ class MetricsLog:
     def save(self, path: str | Path) -> None:
         """Write the log, whole or not at all."""
         write_text(path, csv_text(COLUMNS, self.rows))
+
+
+def _mean(accuracies: FloatArray) -> float:
+    """The mean over those that answered."""
+    answered = accuracies[np.isfinite(accuracies)]
+    return float(answered.mean()) if len(answered) else float("nan")

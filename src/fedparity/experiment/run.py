@@ -47,8 +47,8 @@ class MethodRun:
     head: str = GENESIS
     facts: Facts | None = None
     """None: it was cut short by force."""
-    worst: list[float] = field(default_factory=list)
-    """Accuracy of the worst-off tenth of clients after each round; empty: the run was stored without."""
+    beside: list[list[float]] = field(default_factory=list)
+    """Beside each row of the log: accuracy of the worst-off tenth, then of clients by availability (`tenths`)."""
 
     def column(self, name: str) -> FloatArray:
         """One column of the log, as numbers."""
@@ -58,9 +58,22 @@ class MethodRun:
     @property
     def late(self) -> tuple[float, float]:
         """Mean and worst-tenth accuracy of clients over the last tenth of the rounds: single rounds swing."""
-        last = slice(-max(1, len(self.log) // 10), None)
-        mean, worst = self.column("avg_client_accuracy")[last], np.array(self.worst[last], dtype=np.float64)
-        return float(mean.mean()) if len(mean) else np.nan, float(worst.mean()) if len(worst) else np.nan
+        mean = self.column("avg_client_accuracy")[self._last]
+        return float(mean.mean()) if len(mean) else np.nan, float(self._late_beside[0])
+
+    @property
+    def late_by_availability(self) -> FloatArray:
+        """The same of each tenth of the clients, the least available first; empty: the run was stored without."""
+        return self._late_beside[1:]
+
+    @property
+    def _last(self) -> slice:
+        return slice(-max(1, len(self.log) // 10), None)
+
+    @property
+    def _late_beside(self) -> FloatArray:
+        rows = [row for row in self.beside[self._last] if row]
+        return np.array(rows, dtype=np.float64).mean(axis=0) if rows else np.array([np.nan])
 
     @property
     def round_seconds(self) -> float:
@@ -217,7 +230,7 @@ def _method_run(store: Store, seed: int, method: str, clients: int) -> MethodRun
         method,
         seed,
         log=[(*one.row[:LOGGED_ROW], one.seconds) for one in committed],
-        worst=[value for one in committed for value in one.row[LOGGED_ROW:]],
+        beside=[one.row[LOGGED_ROW:] for one in committed],
         ledger=Ledger.replay(clients, records),
         records=records,
         journal=[one.line for one in committed],

@@ -44,7 +44,7 @@ from fedparity.experiment.tasks import (
     owned,
     processors,
 )
-from fedparity.metrics import frontier
+from fedparity.metrics import frontier, tenths
 from fedparity.schedulers import Fixed
 from fedparity.servers.rate_schedules import Scaled
 from fedparity.store import Facts, Store, finish_erasure
@@ -121,7 +121,8 @@ class _Record:
     """An observer that keeps what a run is made of, for each method apart."""
 
     def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task) -> None:
-        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored)
+        groups = tenths(engine.trace.counts())
+        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored, groups)
         self.journal = Journal()
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
@@ -149,7 +150,7 @@ class _Record:
             method,
             self.seed,
             log=[row for row in self.log.rows if row[1] == method],
-            worst=[worst for row, worst in zip(self.log.rows, self.log.worst, strict=True) if row[1] == method],
+            beside=[more for row, more in zip(self.log.rows, self.log.beside, strict=True) if row[1] == method],
             ledger=state.ledger.copy(),
             records=self.records[method],
             journal=self.journal.lines(method),
@@ -210,7 +211,7 @@ def _run_seed(  # noqa: PLR0917 - one caller
         now[method] = state
         if store is not None:
             *row, seconds = record.log.rows[-1]
-            row.append(record.log.worst[-1])
+            row += record.log.beside[-1]
             store.commit(seed, method, state, record.journal.lines(method)[-1], row, float(str(seconds)))
         if told.progress is not None:
             told.progress(repeat * spec.rounds + done.round, method, record.log.last())

@@ -50,6 +50,7 @@ from fedparity.metrics.participation import (
     per_opportunity,
     selection_gap,
     span_gap,
+    tenths,
     windowed,
     windowed_gap,
 )
@@ -110,6 +111,7 @@ __all__ = [
     "std",
     "summarise_performance",
     "t_interval",
+    "tenths",
     "variance",
     "weighted_frontier",
     "windowed",

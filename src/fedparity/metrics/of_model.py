@@ -47,7 +47,7 @@ MODEL = (
         "mean over clients of the accuracy on their own test data: (1/N) sum_k a_k",
         _if_known(lambda a: float(a.mean())),
         "client",
-        title="Accuracy, mean client",
+        title="Accuracy, mean client, last round",
         **_MODEL,
     ),
     Measure(
@@ -60,18 +60,18 @@ MODEL = (
     ),
     Measure(
         "worst_accuracy",
-        "mean accuracy of the worst-off tenth of clients",
+        "mean accuracy of the worst-off tenth of clients after the last round",
         _if_known(spread.worst),
         "worst 10%",
-        title="Accuracy, worst tenth",
+        title="Accuracy, worst tenth, last round",
         **_MODEL,
     ),
     Measure(
         "late_accuracy",
         "mean over clients of the accuracy on their own test data, averaged over the last tenth of the rounds",
         lambda o: o.late[0],
-        "mean",
-        title="Accuracy, mean client, last tenth of rounds",
+        "accuracy",
+        title="Accuracy, mean client",
         **_MODEL,
     ),
     Measure(
@@ -79,7 +79,7 @@ MODEL = (
         "mean accuracy of the worst-off tenth of clients, averaged over the last tenth of the rounds",
         lambda o: o.late[1],
         "worst 10%",
-        title="Accuracy, worst tenth, last tenth of rounds",
+        title="Accuracy, worst tenth",
         **_MODEL,
     ),
     Measure(

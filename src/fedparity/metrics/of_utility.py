@@ -8,7 +8,7 @@ imputed         u_k + û_k       with what surrogates credited: everybody had T 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from fedparity.core.ledger import Normaliser
 from fedparity.core.types import FloatArray
@@ -16,12 +16,22 @@ from fedparity.metrics import inequality as spread
 from fedparity.metrics.measure import Measure, Of
 
 OVER = "over clients online at least once"
-READINGS: dict[Normaliser, tuple[str, str, str]] = {
-    "availability": ("u/pi", "u_k/pi_k", OVER),
-    "participation": ("u/S", "u_k T/S_k", "over clients selected at least once"),
-    "imputed": ("u+û", "u_k with what surrogates credited, undivided", OVER),
+
+
+class Reading(NamedTuple):
+    """How a reading is headed, what it is of, over whom, and in plain words."""
+
+    head: str
+    of: str
+    over: str
+    plain: str
+
+
+READINGS: dict[Normaliser, Reading] = {
+    "availability": Reading("u/pi", "u_k/pi_k", OVER, "per round online"),
+    "participation": Reading("u/S", "u_k T/S_k", "over clients selected at least once", "per selection"),
+    "imputed": Reading("u+û", "u_k with what surrogates credited, undivided", OVER, "in all, surrogates counted,"),
 }
-"""How each reading is headed, what it is of, and over whom."""
 
 
 def in_reading(name: str, normaliser: Normaliser = "availability") -> str:
@@ -40,9 +50,10 @@ def _utility(
     how = {"scope": "utility", "better": "lower"} | how
     head, title = heads
     for by in get_args(Normaliser):
-        short, what, over = READINGS[by]
-        named: dict[str, Any] = {"head": head.format(short), "title": title.format(short), "normaliser": by}
-        text = says.format(f"{what}, {over}")
+        read = READINGS[by]
+        long = title.format(read.head.replace("pi", "π"))
+        named: dict[str, Any] = {"head": head.format(read.head), "title": long, "normaliser": by}
+        text = says.format(f"{read.of}, {read.over}")
         yield Measure(in_reading(name, by), text, _of(of, by), **named, **how)
         if by == "availability":
             named |= {"head": f"{named['head']}+", "title": f"{named['title']}, surrogates counted"}

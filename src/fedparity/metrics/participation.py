@@ -97,6 +97,12 @@ def windowed_gap(selected_per_round: Sequence[Ids], num_clients: int, window: in
     return np.array([selection_gap(counts, cohort, window) for counts in windows], dtype=np.float64)
 
 
+def tenths(online: ArrayLike) -> list[Ids]:
+    """The clients in ten groups of equal size (fewer clients: one each), the least available first."""
+    there = as_vector(online, "online", negative=False)
+    return np.array_split(np.argsort(there, kind="stable"), min(10, max(1, len(there))))
+
+
 def span_gap(selected_per_round: Sequence[Ids], num_clients: int, cohort: int) -> float:
     """The mean selection gap of consecutive spans of ceil(N/m) rounds; NaN if there is no whole one.
 

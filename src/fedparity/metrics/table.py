@@ -20,7 +20,7 @@ from fedparity.metrics.measures import RUN, heading, higher_is_better, measure_o
 from fedparity.metrics.paired import align_seeds, compare_methods, pairs_needed
 
 DASH = "–"
-MAIN = ("accuracy", "worst_accuracy", "selection_gap", "selection_gap_limit", "gini", "gini_limit")
+MAIN = ("late_accuracy", "late_worst_accuracy", "never_served", "gini_avoidable", "gini", "gini_limit")
 """What a table shows when it is printed."""
 
 

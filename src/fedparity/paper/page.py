@@ -13,6 +13,7 @@ from typing import Any
 
 from fedparity.core.errors import InputError
 from fedparity.core.files import write_text
+from fedparity.paper.tables.section import tables_section
 
 CLAIMS_FILE = "claims.json"
 NEEDED = ("id", "where", "statement", "as_stated", "reason", "corrected", "corrected_holds", "command")
@@ -90,8 +91,8 @@ def where_section(_: Path) -> str:
     return WHERE
 
 
-SECTIONS: list[Callable[[Path], str]] = [claims_section, where_section]
-"""The page, in order. The tables' section goes between the two."""
+SECTIONS: list[Callable[[Path], str]] = [claims_section, tables_section, where_section]
+"""The page, in order."""
 
 
 def page(folder: Path) -> str:

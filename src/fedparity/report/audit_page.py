@@ -68,6 +68,7 @@ def context(audit: Audit, told: Mapping[str, Any]) -> dict[str, Any]:
         "definitions": [(name, MEASURES[name].says) for name in (*SHOWN, *MORE) if told.get(name) is not None],
         "requirements": REQUIREMENTS,
         "not_advice": NOT_ADVICE,
+        "hidden": _hidden(told),
         "brief": words.brief,
         "probability": probability,
     }
@@ -75,13 +76,14 @@ def context(audit: Audit, told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _facts(told: Mapping[str, Any]) -> list[tuple[str, str]]:
     p = told["p_value"]
+    left_out = "Left out" if told["availability_known"] else "Left out, at most"
     return [
         ("Clients, N", f"{told['clients']:,}"),
         ("Rounds, T", f"{told['rounds']:,}"),
         ("Slots, m", f"{told['cohort']:,}"),
         ("Requests", f"{told['requests']:,}"),
         ("Who was there", "logged" if told["availability_known"] else "not logged"),
-        ("Left out", words.DASH if told["left_out"] is None else f"{told['left_out']:,}"),
+        (left_out, words.DASH if told["left_out"] is None else f"{told['left_out']:,}"),
         ("p, by chance", probability(p)),
     ]
 
@@ -199,10 +201,20 @@ def _client(one: Mapping[str, Any]) -> list[str]:
         f"{one['at_limit']:,}",
         words.DASH if one["parity"] is None else f"{one['parity']:,}",
         "never" if one["last_asked"] is None else f"{one['last_asked']:,}",
-        "the start" if one["since"] is None else f"round {one['since']:,}",
+        "no change seen" if one["since"] is None else f"round {one['since']:,}",
         f"{one['longest_wait']:,}",
         probability(one["p"]),
     ]
+
+
+def _hidden(told: Mapping[str, Any]) -> str:
+    """How much of the groups is not shown; empty: nothing."""
+    found = told["groups_hidden"]
+    if not found or not found["groups"]:
+        return ""
+    return (
+        f"Too small to be shown: {words.plural(found['groups'], 'group')}, {words.plural(found['clients'], 'client')}."
+    )
 
 
 def probability(p: float | None) -> str:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from fedparity.core.types import FloatArray
 from fedparity.report import svg, words
 
-DASHES = ("", "7 3", "2 2.5", "9 3 2 3", "4 2", "12 4", "1.5 4", "6 2 1 2 1 2")
-STYLES = 8
+DASHES = ("", "7 3", "2 2.5", "9 3 2 3", "4 2", "12 4", "1.5 4", "6 2 1 2 1 2", "3 1.5")
+STYLES = 9
 """Styles before they start again."""
 MARKS = (
     "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
@@ -27,6 +27,7 @@ MARKS = (
     "M-1.3-4h2.6v2.7h2.7v2.6h-2.7v2.7h-2.6v-2.7h-2.7v-2.6h2.7z",
     "M-4-2l4-2.5l4 2.5l-1.5 5.5h-5z",
     "M-4.5-1.5h9v3h-9z",
+    "M-1.5-4.5h3v9h-3z",
 )
 
 

@@ -19,6 +19,7 @@ from fedparity.experiment.spec_file import to_toml
 from fedparity.experiment.spec_parts import component_text
 from fedparity.metrics import MEASURES, SUFFIXES, gini
 from fedparity.report import charts, figures, tables, verdict, words
+from fedparity.report.reach import reach
 
 ALSO_DEFINED = ("never_available",)
 """Metrics on the page that head no column."""
@@ -52,6 +53,7 @@ def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
         "spec": run.spec,
         "verdict": verdict.verdict(run),
         "notice": notice(run),
+        "reach": reach(run),
         "seeds": run.seeds,
         "facts": facts(run),
         "share": share,

@@ -17,18 +17,18 @@ from fedparity.report import charts, verdict, words
 WORST = 10
 """How many of the worst-off are listed."""
 SHARE = (
-    "selection_gap",
-    "gini",
+    "late_accuracy",
+    "late_worst_accuracy",
     "never_served",
+    "gini",
+    "selection_gap",
     "fill",
-    "accuracy",
-    "avg_client_accuracy",
-    "worst_accuracy",
+    "worst_recall",
     "completed_selection_gap",
     "completed_gini",
 )
-UTILITY = ("utility_cv", "jain_utility", "fairness_variance")
-AIDED = tuple(f"{name}_with_surrogates" for name in UTILITY)
+UTILITY = ("utility_cv", "fairness_variance")  # Jain is 1 / (1 + CV^2)
+AIDED = ("utility_cv_with_surrogates",)
 BARS = ("selection_gap", "gini")
 """Columns with a bar of their two parts."""
 
@@ -70,7 +70,7 @@ def has_surrogates(run: Run) -> bool:
 def share_table(run: Run) -> Grid:
     """How evenly slots were shared, beside what the model can do; what was completed only where some failed."""
     failed = any(one.ledger.failed.any() for one in run.runs)
-    return grid(run.table, SHARE if failed else SHARE[:-2])
+    return grid(run.table, run.table.known(SHARE if failed else SHARE[:-2]))
 
 
 def opportunity_table(run: Run) -> Grid:

@@ -28,12 +28,12 @@ Box: TypeAlias = tuple[float, float, float, float]
 STYLE = """
 svg { color-scheme: light dark; font: 13px system-ui, "Segoe UI", Roboto, Arial, "Noto Sans", sans-serif;
   --paper: #fff; --ink: #1b1e21; --muted: #5b6268; --grid: #e8eaeb; --line: #8b949b;
-  --s0: #0072b2; --s1: #c85200; --s2: #00845f; --s3: #b8568c; --s4: #8f6b00;
-  --s5: #2a8fc7; --s6: #555c63; --s7: #7a4fb5; }
+  --s0: #555c63; --s1: #c85200; --s2: #00845f; --s3: #b8568c; --s4: #8f6b00;
+  --s5: #0072b2; --s6: #7a4fb5; --s7: #c0272d; --s8: #5b8c00; }
 @media (prefers-color-scheme: dark) { svg {
   --paper: #14171a; --ink: #e7eaec; --muted: #a3abb2; --grid: #2a2f34; --line: #77828a;
-  --s0: #58b0f0; --s1: #ff9149; --s2: #3fcf9f; --s3: #e79cc6; --s4: #e6c34a;
-  --s5: #9adcf7; --s6: #b9c0c6; --s7: #bfa2f0; } }
+  --s0: #b9c0c6; --s1: #ff9149; --s2: #3fcf9f; --s3: #e79cc6; --s4: #e6c34a;
+  --s5: #58b0f0; --s6: #bfa2f0; --s7: #ff7b72; --s8: #a8d65a; } }
 .paper { fill: var(--paper); } text { fill: var(--ink); } .axis { fill: var(--muted); }
 .title { font-size: 17px; font-weight: 600; }
 .end { text-anchor: end; } .mid { text-anchor: middle; } .start { text-anchor: start; }
@@ -44,7 +44,7 @@ svg { color-scheme: light dark; font: 13px system-ui, "Segoe UI", Roboto, Arial,
 path.lead { stroke: var(--muted); stroke-width: .7; fill: none; }
 .curve { stroke: var(--line); stroke-width: 1.6; stroke-dasharray: 6 4; fill: none; }
 .s0 { --c: var(--s0); } .s1 { --c: var(--s1); } .s2 { --c: var(--s2); } .s3 { --c: var(--s3); }
-.s4 { --c: var(--s4); } .s5 { --c: var(--s5); } .s6 { --c: var(--s6); } .s7 { --c: var(--s7); }
+.s4 { --c: var(--s4); } .s5 { --c: var(--s5); } .s6 { --c: var(--s6); } .s7 { --c: var(--s7); } .s8 { --c: var(--s8); }
 """
 
 

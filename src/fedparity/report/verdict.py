@@ -8,13 +8,18 @@ import numpy as np
 
 from fedparity.core.types import FloatArray
 from fedparity.experiment.run import Run
-from fedparity.metrics import MEASURES, Leaders, Table, differences, in_reading
+from fedparity.metrics import MEASURES, Leaders, Table, differences, in_reading, tenths
 from fedparity.metrics.of_utility import READINGS
 from fedparity.report import words
+from fedparity.report.reach import by_availability
 
 BASELINE = "uniform"
 FAIREST = "gini_avoidable"
 """What is added to the Gini coefficient that nobody could avoid."""
+
+
+COMPARED = ("late_accuracy", "late_worst_accuracy", FAIREST)
+"""What the story compares over all clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class Verdict:
     share: str
     near: str
     opportunity: str
+    story: str = ""
+    """What the choice of a method did to whom; empty where there is no accuracy or no choice."""
 
     @property
     def who(self) -> str:
@@ -43,7 +50,42 @@ def verdict(run: Run) -> Verdict:
         return Verdict([], "No update of any client was ever used: nothing was learnt, and nothing shared.", "", "")
     leaders = level(run.table, FAIREST)
     key = in_reading("utility_cv", run.spec.reading)
-    return Verdict(leaders, _share(run, leaders), _near(run.table, found, leaders), _opportunity(run.table, key))
+    return Verdict(
+        leaders, _share(run, leaders), _near(run.table, found, leaders), _opportunity(run.table, key), story(run)
+    )
+
+
+def story(run: Run) -> str:
+    """Two sentences: what the baseline and the best method did to those that fared worst, and to everybody."""
+    table, worst = run.table, "late_worst_accuracy"
+    found = table.leaders(worst if table.told_apart(worst) else "late_accuracy")
+    if found is None or len(table.contenders) < 2:
+        return ""
+    best, others = found.first, [name for name in table.contenders if name != found.first]
+    base = BASELINE if BASELINE in others else min(others, key=lambda name: table.mean(worst, name) or 0.0)
+    then, now = by_availability(run, base), by_availability(run, best)
+    if not len(then) or len(then) != len(now):
+        return ""
+    at, counts = int(then.argmin()), run.trace.counts()
+    there = float(counts[tenths(counts)[at]].mean()) / run.trace.num_rounds
+    part = "a tenth of all" if len(then) == 10 else f"one of {len(then)}"
+    pairs = [f"{words.of(k, table.mean(k, base))} against {words.of(k, table.mean(k, best))}" for k in COMPARED]
+    return (
+        f"With {base} the clients that are online in {words.percent(there, 0)} of the rounds ({part}) end at"
+        f" {words.percent(float(then[at]), 0)} accuracy, and {_never(table, base)}; with {best} they end at"
+        f" {words.percent(float(now[at]), 0)}, and {_never(table, best)}. Over all clients that is {pairs[0]} on"
+        f" average, {pairs[1]} for the worst-off tenth, and {pairs[2]} of avoidable Gini: inequality in who was asked"
+        " that presence does not force."
+    )
+
+
+def _never(table: Table, name: str) -> str:
+    never = (table.mean("never_served", name) or 0.0) - (table.mean("never_available", name) or 0.0)
+    if never < 0.05:
+        return "everybody who came was asked"
+    if abs(never - round(never)) < 0.05:
+        return f"{words.plural(round(never), 'client')} who came {'was' if round(never) == 1 else 'were'} never asked"
+    return f"{words.fixed(never, 1)} clients who came were never asked, on average over seeds"
 
 
 def level(table: Table, key: str) -> list[str]:
@@ -128,6 +170,6 @@ def _opportunity(table: Table, utility_cv: str) -> str:
     if not useful:
         return f"{start}."
     benefit = words.fixed(table.mean(utility_cv, useful[0]))
-    by = READINGS[MEASURES[utility_cv].normaliser or "availability"][0].replace("pi", "π")
+    by = READINGS[MEASURES[utility_cv].normaliser or "availability"].head.replace("pi", "π")
     who = "" if alone else f" {words.listed(useful)} spread it most evenly,"
     return f"{start}; by benefit ({by}),{who} with {benefit}." if who else f"{start}; {by}: {benefit}."

@@ -11,6 +11,7 @@ from fedparity.schedulers.fairfedcs import FairFedCS
 from fedparity.schedulers.fedgs import FedGS
 from fedparity.schedulers.fixed import Fixed
 from fedparity.schedulers.inverse import Inverse
+from fedparity.schedulers.maxmin import OracleMaxMin
 from fedparity.schedulers.oort import Oort
 from fedparity.schedulers.parity import Parity
 from fedparity.schedulers.power_of_choice import PowerOfChoice
@@ -34,6 +35,8 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
         "inverse": Inverse,
         "reactive": Reactive,
         "cup_authors": partial(Reactive, missed="since_selected", lam=0.5, eps=0.0, pi="counts", ties="order"),
+        "cup_later": partial(Reactive, missed="not_selected", draw="pivotal", lam=0.1, clip=100.0),
+        "oracle_maxmin": OracleMaxMin,
         "round_robin": RoundRobin,
         "least_served": LeastServed,
         "oldest_first": OldestFirst,
@@ -66,6 +69,7 @@ __all__ = [
     "LeastServed",
     "OldestFirst",
     "Oort",
+    "OracleMaxMin",
     "Parity",
     "Population",
     "PowerOfChoice",

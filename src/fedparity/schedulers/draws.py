@@ -1,9 +1,10 @@
-"""Three ways to pick from the available, each with inclusion probabilities that are known exactly, and one without.
+"""Ways to pick from the available, all but one with inclusion probabilities that are known exactly.
 
 `lowest` ranks and breaks ties at the boundary by lot; `proportional` draws a fixed number with probabilities
-min(1, c w_k) (water-filled) by systematic sampling in random order (Madow 1949); `with_replacement` draws
-independently and keeps the distinct ones. `successive` draws one after the other from those that are left, as published
-codes do (`choice(replace=False, p=w)`): its inclusion probabilities have no closed form, so such a cohort is `unknown`.
+min(1, c w_k) (water-filled) by systematic sampling in random order (Madow 1949), `pivotal` with the same ones by the
+pivotal method (Deville and Tille 1998); `with_replacement` draws independently and keeps the distinct ones.
+`successive` draws one after the other from those that are left, as published codes do (`choice(replace=False, p=w)`):
+its inclusion probabilities have no closed form, so such a cohort is `unknown`.
 """
 
 from __future__ import annotations
@@ -76,6 +77,37 @@ def proportional(clients: Ids, weights: FloatArray, count: int, rng: np.random.G
     points = (np.arange(places) + rng.random()) * (edges[-1] / places) if places else np.empty(0)
     hits = loose[np.minimum(np.searchsorted(edges, points, side="right"), len(loose) - 1)]
     picked = np.sort(np.concatenate([sure, hits]))
+    return Cohort(clients[picked], probs[picked], "exact")
+
+
+def pivotal(clients: Ids, weights: FloatArray, count: int, rng: np.random.Generator) -> Cohort:
+    """As `proportional`, drawn by the pivotal method: client by client, one of two gives its chance to the other."""
+    if count >= len(clients):
+        return everybody(clients)
+    if count <= 0:
+        return everybody(clients[:0])
+    probs = inclusion_probabilities(weights, count)
+    left = probs.copy()
+    fighter = -1  # who still holds a part of a slot
+    for place in np.flatnonzero(probs < 1).tolist():
+        if fighter >= 0:
+            both = left[fighter] + left[place]
+            # One of the two ends with 0 or 1, and the other goes on with what is left, so that means are kept.
+            if both < 1:
+                winner, loser, kept, given = fighter, place, both, 0.0
+                stays = rng.random() * both < left[fighter]
+            else:
+                winner, loser, kept, given = fighter, place, 1.0, both - 1
+                stays = rng.random() * (2 - both) < 1 - left[place]
+            if not stays:
+                winner, loser = loser, winner
+            left[winner], left[loser] = kept, given
+            fighter = next((k for k in (winner, loser) if 1e-12 < left[k] < 1 - 1e-12), -1)
+        else:
+            fighter = place
+    if fighter >= 0:  # rounding leaves the last a hair off 0 or 1
+        left[fighter] = round(left[fighter])
+    picked = np.flatnonzero(left > 0.5)
     return Cohort(clients[picked], probs[picked], "exact")
 
 

@@ -8,7 +8,9 @@ S_k is what client k has been given, R_k in how many of the remaining rounds it 
 which an online round is turned into a selection: the numerator is where k will end up if the loop did nothing more for
 it, so a client that will seldom be back is asked before one that can wait. r is a mean over the rounds so far: with the
 rate of the moment the order of two clients would turn with the time of day. The half centres the step that a selection
-makes.
+makes. The outlook counts in full: other weights, fixed or learned from how forecasts came true (the slope of rounds
+that came on rounds said), and outlooks that level off were tried; what they win where forecasts do not come true
+(`docs/results.md` says where that is) they lose elsewhere.
 
     target = share        beta = 0: everybody the same S_k, as far as availability allows
     target = opportunity  beta = 1: everybody the same S_k / pi_k

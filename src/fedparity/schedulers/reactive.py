@@ -11,6 +11,10 @@ never falls when its client is chosen: the least fair reading.
 the letter: since_selected, pi = rounds online / t without a prior, no eps, lam = .5, ties in list order. The rule has
 no lot in it. (The code adds label coverage, which changes no choice: it stops once m clients are chosen, and until then
 takes everyone.)
+
+`cup_later` is that of their later code (050d8ca): min(1 / (pi + .001), 100) (1 + .1 debt), debt = sum of (1 - P),
+water-filled into inclusion probabilities and drawn by the pivotal method. Its pi has no prior: estimator
+`mean:a=0,b=0`.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Scheduler
 from fedparity.core.types import Cohort, FloatArray, RoundView
-from fedparity.schedulers.draws import everybody, lowest, proportional
+from fedparity.schedulers.draws import everybody, lowest, pivotal, proportional
 from fedparity.schedulers.inverse import CUP
 
 
@@ -34,12 +38,14 @@ class Reactive(Scheduler[None]):
 
     missed: Literal["offline", "since_selected", "not_selected"] = "offline"
     """Rounds that raise a client's weight: those offline, those since its last selection, or those not selected."""
-    draw: Literal["sample", "top"] = "top"
-    """Draw with chances proportional to weight (sample), or take the largest weights (top)."""
+    draw: Literal["sample", "top", "pivotal"] = "top"
+    """Draw with chances proportional to weight (sample, or pivotal), or take the largest weights (top)."""
     lam: float = 0.7
     """Weight of one missed round; 0 is inverse availability alone, higher favours those that missed more."""
     eps: float = 1e-3
     """Added to availability before dividing by it; higher favours rare clients less."""
+    clip: float | None = None
+    """Largest 1 / availability; lower favours the rarest clients less; none: any."""
     pi: Literal["estimator", "counts"] = "estimator"
     """Availability: what the estimator says, or rounds online over rounds so far, without a prior (counts)."""
     ties: Literal["lot", "order"] = "lot"
@@ -51,6 +57,8 @@ class Reactive(Scheduler[None]):
     def __post_init__(self) -> None:
         checks.not_negative("lam", self.lam)
         checks.not_negative("eps", self.eps)
+        if self.clip is not None:
+            checks.positive("clip", self.clip)
         for value in self.alpha:
             checks.positive("alpha", value)
 
@@ -73,9 +81,11 @@ class Reactive(Scheduler[None]):
         alpha = np.array(self.alpha)[view.available if len(self.alpha) > 1 else 0]
         # Who is available was online at least once, this round, so neither availability is 0.
         pi = (view.ledger.online[view.available] + 1) / max(1, view.round) if self.pi == "counts" else view.pi
-        weight = alpha / (pi + self.eps) * (1 + self.lam * self.missed_rounds(view))
-        if self.draw == "sample":
-            return proportional(view.available, weight, view.cohort, rng), state
+        inverse = 1 / (pi + self.eps) if self.clip is None else np.minimum(1 / (pi + self.eps), self.clip)
+        weight = alpha * inverse * (1 + self.lam * self.missed_rounds(view))
+        if self.draw != "top":
+            draw = proportional if self.draw == "sample" else pivotal
+            return draw(view.available, weight, view.cohort, rng), state
         if self.ties == "order":
             first = np.sort(np.argsort(-weight, kind="stable")[: view.cohort])
             return everybody(view.available[first]), state

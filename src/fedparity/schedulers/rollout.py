@@ -9,9 +9,9 @@ that will not be back ends where it stands. The second term is parity's outlook 
 what the samples leave open.
 
 Also tried were ends under the best schedule of each future (the frontier from the present counts): it knows each
-future, which nobody will, and came out behind; and ends under `least_served`. One choice costs O(samples x rounds left
-x N), so that this is for small populations, and for saying what could have been reached without hindsight (`fedparity
-schedule --online-limit`). Chances of being asked are not known, since samples are random.
+future, which nobody will, and came out behind on long sessions; and ends under `least_served`. One choice costs
+O(samples x rounds left x N), so that this is for small populations, and for saying what could have been reached without
+hindsight (`fedparity schedule --online-limit`). Chances of being asked are not known, since samples are random.
 """
 
 from __future__ import annotations
@@ -86,4 +86,4 @@ def ends(
         keys = np.where(now, ahead + to_come, np.inf)
         chosen = np.argpartition(keys, min(cohort, clients) - 1, axis=1)[:, :cohort]
         ahead[row, chosen] += now[row, chosen]
-    return np.floor(ahead)
+    return np.asarray(np.floor(ahead), dtype=np.float64)

@@ -129,6 +129,11 @@ def redact(line: str, client: int) -> str:
     _drop(record["surrogate"], "client", ["utility"], client)
     if "others" in record:
         _drop(record["others"], "client", ["utility"], client)
+    for key in ("joined", "busy"):
+        if key in record:
+            _drop(record, key, [], client)
+    if "late" in record:
+        _drop(record["late"], "client", ["round", "utility", "loss"], client)
     record["failed"] = [pair for pair in record["failed"] if pair[0] != client]
     if json.dumps(record, sort_keys=True) == before:
         return line

@@ -21,6 +21,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -56,6 +57,7 @@ FORMAT = 2
 LEFT = re.compile(rf"({MANIFEST}|{HEADS}){PARTIAL}|\.({'|'.join(map(re.escape, DERIVED))})\.[0-9a-f]{{16}}")
 """Files that were being written when a process died."""
 ERASING = "erasing"
+SECRET = "secret"  # noqa: S105 - where it is kept, not what it is
 
 
 class Store:
@@ -188,6 +190,12 @@ class Store:
         self.db.run(
             "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value)
         )
+
+    def secret(self) -> bytes:
+        """What this run's nonces are keyed with: random, durable before it is used, in no digest and no export."""
+        if self._meta(SECRET) is None:
+            self._set_meta(SECRET, secrets.token_hex(32))
+        return bytes.fromhex(self._meta(SECRET) or "")
 
     # -- what a run began with ----------------------------------------------------------------------------------------
 

@@ -131,7 +131,7 @@ class Batched(TorchTask):
                 told[i] |= {"loss_before": mean, "loss_rms": math.sqrt(square)}
         if "accuracy_before" in fields:
             for i, job in enumerate(jobs):
-                evals = self.evaluate(job.params, np.array([job.client]), "accuracy")
+                evals = self.evaluate(job.params, np.array([job.row]), "accuracy")
                 told[i]["accuracy_before"] = float(evals.accuracy[0])
         return told
 

@@ -40,7 +40,7 @@ class Group:
 
     def __init__(self, task: Scored, jobs: Sequence[Job], streams: Sequence[np.random.Generator]) -> None:
         self.task, self.jobs = task, jobs
-        rows = [task.samples.train[job.client] for job in jobs]
+        rows = [task.samples.train[job.row] for job in jobs]
         self.sizes = [len(r) for r in rows]
         self.offsets = np.cumsum([0, *self.sizes[:-1]])[:, None]
         self.rows = np.concatenate(rows)

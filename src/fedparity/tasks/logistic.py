@@ -73,7 +73,7 @@ class Logistic(Task):
 
     def train(self, job: Job) -> ClientReport:
         """Epochs of mini-batch gradient descent."""
-        client, params, rng = job.client, job.params, job.rng()
+        client, params, rng = job.row, job.params, job.rng()
         x, y = self.x[client], self.y[client]
         losses = self._losses(params, x, y)
         before = self.evaluate(params, np.array([client]))

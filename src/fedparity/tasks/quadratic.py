@@ -55,7 +55,7 @@ class Quadratic(Task):
 
     def train(self, job: Job) -> ClientReport:
         """`steps` steps of gradient descent."""
-        h, c = self.curvature[job.client], self.centres[job.client]
+        h, c = self.curvature[job.row], self.centres[job.row]
 
         def descend(w: Vector, pull: float, centre: Vector) -> Vector:
             for _ in range(self.steps):
@@ -63,7 +63,7 @@ class Quadratic(Task):
             return w
 
         w, beside = train_by_rule(job, descend)
-        before, after = self._loss(job.params, job.client), self._loss(w, job.client)
+        before, after = self._loss(job.params, job.row), self._loss(w, job.row)
         return job.report(w - job.params, beside, loss_before=before, loss_after=after, loss_rms=before)
 
     def local_steps(self) -> FloatArray:

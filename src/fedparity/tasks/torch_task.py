@@ -35,7 +35,7 @@ class TorchTask(Scored):
     def train(self, job: Job) -> ClientReport:
         """Train as the job's rule says; the update is relative to `job.params`."""
         torch.set_num_threads(self.threads)
-        data = self._own(self.samples.train[job.client])
+        data = self._own(self.samples.train[job.row])
         told = self._before(job, data)
         ends, failure = self._descend_all(job, data)
         if failure is None and "loss_after" in job.report_fields:
@@ -51,7 +51,7 @@ class TorchTask(Scored):
         """What the report says about the model received, as far as anybody wants to know."""
         told: dict[str, Any] = {}
         if "accuracy_before" in job.report_fields:
-            told["accuracy_before"] = float(self._hits(job.params, self.samples.test[job.client]).mean())
+            told["accuracy_before"] = float(self._hits(job.params, self.samples.test[job.row]).mean())
         with self.flat.lend(job.params) as replica:
             if job.report_fields & {"loss_before", "loss_rms"}:
                 losses = self._losses(replica, data)

@@ -18,7 +18,7 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
-from fedparity.core.protocols import Utility
+from fedparity.core.protocols import Measure, Utility
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Vector
 
 
@@ -29,6 +29,7 @@ class AccuracyChange(Utility[FloatArray]):
     bound: float = 1.0
     """Largest change credited per round, either way, in accuracy (0 to 1); lower limits what one round can do."""
     credits_all: ClassVar[bool] = True
+    evaluates: ClassVar[Measure] = "accuracy"
     requires: ClassVar[tuple[str, ...]] = ("accuracy",)
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from fedparity.core.protocols import Weighting
 from fedparity.core.registry import Registry
+from fedparity.weightings.aaggff import AAggFF
 from fedparity.weightings.adjusted import AvailabilityAdjusted
 from fedparity.weightings.agnostic import Agnostic
 from fedparity.weightings.cafed import CaFed
@@ -33,6 +34,7 @@ WEIGHTINGS: Registry[Weighting[Any]] = Registry(
         "all": OverAll,
         "qfair": QFair,
         "agnostic": Agnostic,
+        "aaggff": AAggFF,
         "fair_vector": FairVector,
         "core": Core,
         "tilted": Tilted,
@@ -58,6 +60,7 @@ WEIGHTINGS: Registry[Weighting[Any]] = Registry(
 
 __all__ = [
     "WEIGHTINGS",
+    "AAggFF",
     "Agnostic",
     "AvailabilityAdjusted",
     "BySize",

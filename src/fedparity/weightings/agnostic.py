@@ -15,7 +15,7 @@ needs a small rate.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -62,6 +62,12 @@ class Agnostic(Weighting[Mixture]):
     def init(self, num_clients: int) -> Mixture:
         """Lambda, uniform."""
         return Mixture(np.full(num_clients, 1 / num_clients))
+
+    def grow(self, state: Mixture, num_clients: int) -> Mixture:
+        """Newcomers get the share they would have at the start, from everybody alike: lambda stays a mixture."""
+        new = np.full(num_clients, 1 / num_clients)
+        new[: len(state.lam)] = state.lam * (len(state.lam) / num_clients)
+        return replace(state, lam=new)
 
     def weigh(self, state: Mixture, rows: Rows, ledger: Ledger) -> tuple[FloatArray, Mixture]:
         """Lambda over those that came; then one step of lambda."""

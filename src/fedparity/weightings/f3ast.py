@@ -60,6 +60,13 @@ class F3ast(Weighting[Rates]):
             raise ConfigError(f"p has {len(self.p)} numbers but there are {num_clients} clients; give one per client")
         return np.array(self.p, dtype=np.float64)
 
+    def grow(self, state: Rates, num_clients: int) -> Rates:
+        """Newcomers take part as often as all do on average."""
+        usual = float(state.r.mean()) if state.started else 1 / num_clients
+        r = np.full(num_clients, usual)
+        r[: len(state.r)] = state.r if state.started else usual
+        return Rates(r, state.started)
+
     def weigh(self, state: Rates, rows: Rows, ledger: Ledger) -> tuple[FloatArray, Rates]:
         """p/r of those that are here; a stale row counts nothing."""
         fresh = rows.ages == 0

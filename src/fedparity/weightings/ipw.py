@@ -31,18 +31,23 @@ class InverseProbability(Weighting[None]):
 
     form: Literal["ht", "hajek"] = "hajek"
     """ht divides by N (unbiased, high variance); hajek by the sum of weights (bounded step, biased)."""
-    clip: float = 100.0
-    """Largest weight before dividing; lower means less variance and more bias."""
+    clip: float | None = 100.0
+    """Largest weight before dividing; lower means less variance and more bias; none: any."""
     a: float = 1.0
     """Prior participations in the estimate; higher takes everybody for less rare, so weights differ less."""
     b: float = 1.0
     """Prior absences in the estimate; higher takes everybody for rarer, so weights are larger."""
+    most: float | None = None
+    """Largest weight after dividing; lower means less variance and more bias; none: any."""
     p: Source = "ledger"
     """Source of a client's chance to take part: ledger (how often it did) or plan (the scheduler's probability)."""
     reference: ClassVar[str] = "Horvitz and Thompson, JASA 1952"
 
     def __post_init__(self) -> None:
-        checks.between("clip", self.clip, 1, 1e9)
+        if self.clip is not None:
+            checks.between("clip", self.clip, 1, 1e9)
+        if self.most is not None:
+            checks.positive("most", self.most)
         checks.not_negative("a", self.a)
         checks.not_negative("b", self.b)
 
@@ -51,6 +56,7 @@ class InverseProbability(Weighting[None]):
 
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """Clipped 1/p, over N or over their sum."""
-        omega = np.minimum(1 / participation(rows, ledger, self.p, self.a, self.b), self.clip)
+        omega = 1 / participation(rows, ledger, self.p, self.a, self.b)
+        omega = omega if self.clip is None else np.minimum(omega, self.clip)
         scale = ledger.num_clients if self.form == "ht" else max(float(omega.sum()), 1e-300)
-        return omega / scale, state
+        return np.minimum(omega / scale, np.inf if self.most is None else self.most), state

@@ -20,7 +20,7 @@ import numpy as np
 from fedparity.metrics.inequality import gini
 from fedparity.metrics.participation import selection_gap
 from fedparity.paper.claims.claim import Claim, Finding, Verdict
-from fedparity.paper.claims.identity_jain_cv import TABLE_2
+from fedparity.paper.claims.identity_jain_cv import PRINTED
 from fedparity.paper.claims.plot import Bars
 
 
@@ -68,7 +68,7 @@ class GiniGap(Claim):
             if total == slots:
                 full += 1
                 worst = min(worst, uneven - gap / self.factor)
-        empty_by_row = {name: least_empty(row[2], row[3], 100) for name, row in TABLE_2.items()}
+        empty_by_row = {name: least_empty(row[2], row[3], 100) for name, row in PRINTED.items()}
         forced = gini([2] * 50 + [3] * 50)
         rows = list(empty_by_row.items())[:3]
         return Finding(
@@ -87,8 +87,8 @@ class GiniGap(Claim):
             },
             Bars(
                 "Table 2: Gini at least gap/2 with full slots",
-                tuple((name, row[2] / 2) for name, row in TABLE_2.items()),
-                tuple(row[3] for row in TABLE_2.values()),
+                tuple((name, row[2] / 2) for name, row in PRINTED.items()),
+                tuple(row[3] for row in PRINTED.values()),
                 "Gini as printed; bars: gap/2",
             ),
         )

@@ -118,15 +118,15 @@ FEATURES = {
 SCRATCH = {
     "data": {"set": "cifar10", "partition": "labels:k=2,samples=100", "validation": 0.02},
     "model": {"name": "cnn"},
-    "training": {"epochs": 2, "batch": 20, "rate": 0.05},
-    "execution": {"score_every": 50, "workers": 1},
+    "training": {"epochs": 1, "batch": 20, "rate": 0.05},
+    "execution": {"score_every": 100},
 }
 """Block B: the CNN from random weights."""
 RESNET = {
-    "data": {"set": "cifar10", "partition": "labels:k=2,samples=60,test_samples=100", "validation": 0.02},
+    "data": {"set": "cifar10", "partition": "labels:k=2,samples=40", "validation": 0.02},
     "model": {"name": "resnet18"},
     "training": {"epochs": 1, "batch": 20, "rate": 0.05},
-    "execution": {"score_every": 100, "workers": 1},
+    "execution": {"score_every": 100},
 }
 """Block C: the paper's network from random weights, small."""
 PAPERS = {
@@ -208,7 +208,7 @@ def _smoke(trace: Path | None) -> Recipe:
 def _laptop(trace: Path | None) -> Recipe:
     n, m = 100, 5
     replay, said = _flash(trace, n)
-    tuning = Tuning("A", (0.01, 0.03, 0.1), 1, 200)
+    tuning = Tuning("A", (0.003, 0.01, 0.03, 0.1), 1, 200)
     main = Block(
         "A-paper_like",
         "pretrained features, paper-like, T=200",
@@ -237,20 +237,20 @@ def _laptop(trace: Path | None) -> Recipe:
         ),
         Block(
             "B",
-            "the CNN from scratch, 100 samples per client, paper-like, T=200",
-            {"rounds": 200, "cohort": m, "population": _people(n, PAPER_LIKE), **SCRATCH},
-            SHORT,
+            "the CNN from scratch, 100 samples per client, paper-like, T=100",
+            {"rounds": 100, "cohort": m, "population": _people(n, PAPER_LIKE), **SCRATCH},
+            ("fedavg", "mifa", "parity", "cup", "cup_light"),
             3,
-            40.0,
+            60.0,
             kept=True,
         ),
         Block(
             "C",
-            "ResNet-18 from scratch, 60 samples per client, paper-like, T=20",
-            {"rounds": 20, "cohort": m, "population": _people(n, PAPER_LIKE), **RESNET},
+            "ResNet-18 from scratch, 40 samples per client, paper-like, T=10",
+            {"rounds": 10, "cohort": m, "population": _people(n, PAPER_LIKE), **RESNET},
             ("fedavg", "parity"),
             1,
-            120.0,
+            320.0,
             kept=True,
         ),
     )

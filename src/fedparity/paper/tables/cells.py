@@ -25,7 +25,7 @@ Key = tuple[str, int, float | None]
 
 def digest_of(method: MethodSpec) -> str:
     """What a method is made of, in twelve digits; its rate and name are the cell's own."""
-    parts = method.resolved().model_dump(exclude={"name", "rate"})
+    parts = method.resolved().model_dump(exclude={"name", "rate"}, exclude_none=True)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -21,7 +21,7 @@ from fedparity.core.files import csv_text, write_text
 from fedparity.metrics import PairedDifference
 from fedparity.paper.tables.blocks import Block, What
 from fedparity.paper.tables.cells import brief
-from fedparity.paper.tables.compute import KEPT, Kitchen
+from fedparity.paper.tables.compute import Kitchen
 from fedparity.paper.tables.figures import (
     CURVE_COLUMNS,
     FIGURES,
@@ -36,6 +36,7 @@ from fedparity.paper.tables.figures import (
 from fedparity.paper.tables.html import page
 from fedparity.paper.tables.results import UTILITY, Result, as_json, result
 from fedparity.paper.tables.rows import ROWS
+from fedparity.paper.tables.runs import KEPT
 
 PER_SEED = ("accuracy", "avg_client_accuracy", "worst_accuracy", "jain_accuracy", "selection_gap", "gini")
 STATED = ("devices", "below_5pct", "below_40pct", "below_half", "never", "mean")
@@ -45,7 +46,7 @@ def produce(kitchen: Kitchen, what: What, trace: Path | None) -> dict[str, Any]:
     """Write every file of `what` as far as its cells are there; the same as JSON has it."""
     blocks = kitchen.recipe.needed(what)
     found = [result(kitchen, block) for block in blocks]
-    known = [one for one in found if one.seeds]
+    known = [one for one in found if one.table.seeds]
     out = kitchen.folder
     summary: dict[str, Any] = {"what": what, "scale": kitchen.recipe.scale, "blocks": []}
     if what in {"table2", "all"}:
@@ -55,7 +56,7 @@ def produce(kitchen: Kitchen, what: What, trace: Path | None) -> dict[str, Any]:
         summary["differences"] = [entry for one in main if one.block.trained for entry in _differences(one)]
     pictures: dict[str, str] = {}
     for one in known:
-        if one.block.curves:
+        if one.block.curves and one.seeds:
             pictures |= _write_curves(out, one, what, summary)
     if what in {"figure1", "all"}:
         pictures["figure1"], rows, stats = figure_1(populations(trace, kitchen.recipe.devices))
@@ -75,21 +76,21 @@ def _write_table_2(out: Path, found: Sequence[Result]) -> None:
     rows, utility, seeds = [], [], []
     for one in found:
         for row in one.block.rows:
-            head = (one.block.name, row, one.seeds, one.rates[ROWS[row].run])
+            head = (one.block.name, row, len(one.done[row]), one.rates[ROWS[row].run])
             numbers = one.table.row(row)
             rows.append((*head, *(_short(numbers.get(key)) for key in keys)))
             for (rule, normaliser), table in one.readings.items():
-                named = one.credited if rule == "credited" else rule
+                credited = one.credited if rule == "credited" else rule
                 spread = table.row(row)
                 cells = [_short(spread[key]) for name in UTILITY for key in (name, f"{name}_sd")]
-                utility.append((one.block.name, row, named, normaliser, *cells))
-            for at, seed in enumerate(one.table.seeds):
+                utility.append((one.block.name, row, credited, normaliser, *cells))
+            for at, seed in [(at, seed) for at, seed in enumerate(one.table.seeds) if seed in one.done[row]]:
                 values = (one.table.values[key][row][at] for key in PER_SEED)
                 seeds.append((one.block.name, row, seed, *(_short(float(value)) for value in values)))
     write_text(out / "table2.csv", csv_text(("block", "method", "seeds", "rate", *keys), rows))
     spreads = [key for name in UTILITY for key in (name, f"{name}_sd")]
-    head = ("block", "method", "utility", "normaliser", *spreads)
-    write_text(out / "table2_utility.csv", csv_text(head, utility))
+    named = ("block", "method", "utility", "normaliser", *spreads)
+    write_text(out / "table2_utility.csv", csv_text(named, utility))
     write_text(out / "table2_seeds.csv", csv_text(("block", "method", "seed", *PER_SEED), seeds))
 
 

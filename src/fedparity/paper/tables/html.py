@@ -74,16 +74,25 @@ def cell(found: Result, key: str, row: str) -> str:
         found.table.mean(f"{key}_limit", row),
     )
     shown = words.of(key, value)
-    if value is not None and sd is not None and found.seeds > 1:
+    if value is not None and sd is not None and len(found.done[row]) > 1:
         shown += f" ± {words.of(key, sd)}"
     return shown if limit is None else f"{shown} (limit {words.of(key, limit)})"
+
+
+def _named(found: Result, row: str) -> str:
+    """A row that has another number of seeds than the block says so."""
+    return row if len(found.done[row]) == found.seeds else f"{row} ({words.plural(len(found.done[row]), 'seed')})"
 
 
 def _block(found: Result) -> str:
     trained = found.block.trained
     keys = (*MAIN, *COUNTS) if trained else COUNTS
     head = ["Method", *(heading(key) for key in keys)]
-    tables = [_table(head, [(row, *(cell(found, k, row) for k in keys)) for row in found.block.rows], "Measures")]
+    tables = [
+        _table(
+            head, [(_named(found, row), *(cell(found, k, row) for k in keys)) for row in found.block.rows], "Measures"
+        )
+    ]
     if trained:
         read = {found.credited if rule == "credited" else rule: None for rule, _ in found.readings}
         names = [f"{rule}, {n}" for rule in read for n in dict.fromkeys(n for _, n in found.readings)]

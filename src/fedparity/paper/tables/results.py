@@ -10,11 +10,12 @@ import numpy as np
 
 from fedparity.core.types import FloatArray
 from fedparity.experiment.spec_parts import component_text
-from fedparity.metrics import MEASURES, PairedDifference, Table, align_seeds, compare_methods
+from fedparity.metrics import MEASURES, PairedDifference, Table, compare_methods
 from fedparity.paper.tables.blocks import SMALLEST, Block
 from fedparity.paper.tables.cells import brief, digest_of
-from fedparity.paper.tables.compute import KEPT, NORMALISERS, Kitchen
+from fedparity.paper.tables.compute import Kitchen
 from fedparity.paper.tables.rows import ROWS, TABLE_2, TABLE_2_COLUMNS, runs_of
+from fedparity.paper.tables.runs import KEPT, NORMALISERS
 
 NAN = float("nan")
 UTILITY = ("utility_cv", "jain_utility", "fairness_variance")
@@ -28,19 +29,19 @@ class Result:
 
     block: Block
     table: Table
-    """Rows by measures, over the seeds that every row has."""
+    """Rows by measures, over the seeds that each row has."""
     readings: Mapping[tuple[str, str], Table]
     """The same of utility, by rule and normaliser."""
     rates: Mapping[str, float | None]
-    accuracies: Mapping[str, Mapping[int, float]]
-    """Mean client accuracy of each row and seed that is there, also of seeds that other rows lack."""
+    done: Mapping[str, tuple[int, ...]]
+    """The seeds that each row has."""
     curves: Mapping[str, Mapping[str, FloatArray]]
     """Of each run what was stored of its rounds: seeds x rounds."""
 
     @property
     def seeds(self) -> int:
         """Seeds that every row has."""
-        return len(self.table.seeds)
+        return min(map(len, self.done.values()))
 
     @property
     def complete(self) -> bool:
@@ -68,13 +69,13 @@ class Result:
         best = self.best_baseline()
         if best is None or row == best:
             return None
-        _, columns = align_seeds({name: self.accuracies[name] for name in (row, best)})
+        columns = {name: self.table.values[ACCURACY][name] for name in (row, best)}
         return compare_methods(columns, best)[row]
 
 
 def results(kitchen: Kitchen, blocks: Sequence[Block]) -> list[Result]:
-    """Every block of which at least one seed is there."""
-    return [found for block in blocks if (found := result(kitchen, block)).seeds]
+    """Every block of which something is there."""
+    return [found for block in blocks if (found := result(kitchen, block)).table.seeds]
 
 
 def result(kitchen: Kitchen, block: Block) -> Result:
@@ -85,8 +86,9 @@ def result(kitchen: Kitchen, block: Block) -> Result:
     for run, row in runs_of(block.rows).items():
         kept = {s: cells.get(run, s, rates[run], digest_of(row.spec())) for s in range(block.seeds)}
         found[run] = {seed: cell for seed, cell in kept.items() if cell is not None}
-    seeds = tuple(s for s in range(block.seeds) if all(s in by_seed for by_seed in found.values()))
-    numbers = {row: [found[ROWS[row].run][seed]["numbers"] for seed in seeds] for row in block.rows}
+    seeds = tuple(sorted({seed for by_seed in found.values() for seed in by_seed}))
+    nothing: dict[str, Any] = {"numbers": {}}
+    numbers = {row: [found[ROWS[row].run].get(seed, nothing)["numbers"] for seed in seeds] for row in block.rows}
     main = {key: _column(numbers, dict.fromkeys(block.rows, key)) for key in KEPT}
     utility: dict[tuple[str, str], Table] = {}
     rules = ("credited", "accuracy_change") if block.trained else ()
@@ -99,15 +101,16 @@ def result(kitchen: Kitchen, block: Block) -> Result:
                 columns[measure] = _column(numbers, at)
             utility[rule, normaliser] = _table(block, seeds, columns)
     curves = {
-        run: {name: _stack([by_seed[s]["rounds"][name] for s in seeds]) for name in by_seed[seeds[0]]["rounds"]}
+        run: {name: _stack([cell["rounds"][name] for cell in by_seed.values()]) for name in _first(by_seed)["rounds"]}
         for run, by_seed in found.items()
-        if block.curves and seeds
+        if block.curves and by_seed
     }
-    accuracies = {
-        row: {seed: cell["numbers"].get(ACCURACY) or NAN for seed, cell in found[ROWS[row].run].items()}
-        for row in block.rows
-    }
-    return Result(block, _table(block, seeds, main), utility, rates, accuracies, curves)
+    done = {row: tuple(found[ROWS[row].run]) for row in block.rows}
+    return Result(block, _table(block, seeds, main), utility, rates, done, curves)
+
+
+def _first(by_seed: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    return next(iter(by_seed.values()))
 
 
 def _table(block: Block, seeds: tuple[int, ...], columns: Mapping[str, Mapping[str, FloatArray]]) -> Table:
@@ -138,7 +141,8 @@ def as_json(found: Result) -> list[dict[str, Any]]:
     }
     if not found.readings:
         rows = [
-            {"method": row, **_row(found.table, row), "paper": _paper(row, counts=True)} for row in found.block.rows
+            {"method": row, "seeds": len(found.done[row]), **_row(found.table, row), "paper": _paper(row, counts=True)}
+            for row in found.block.rows
         ]
         return [{"name": found.block.name, "utility": None, "normaliser": None, **shared, "rows": rows}]
     entries = []
@@ -146,6 +150,7 @@ def as_json(found: Result) -> list[dict[str, Any]]:
         rows = [
             {
                 "method": row,
+                "seeds": len(found.done[row]),
                 "rate": found.rates[ROWS[row].run],
                 **(_row(found.table, row) if not number else {}),
                 **_row(table, row),

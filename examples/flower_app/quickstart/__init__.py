@@ -1,0 +1,1 @@
+"""A Flower app as one begins with, on handwritten digits."""

@@ -1,0 +1,102 @@
+"""The client's side (Algorithm 2 of the paper): a Flower `ClientApp` from any fedparity `Task`.
+
+The same app runs in this process, under Flower's simulation and on a SuperNode. A task that holds the data of one
+client alone trains it at place 0; its random numbers are keyed by the number that the server gave it all the same, so
+that the bits are those of a task that holds everybody's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedparity.core.errors import ConfigError, FedparityError
+from fedparity.core.protocols import Task
+from fedparity.core.trace import Trace
+from fedparity.core.types import ClientReport
+from fedparity.engines.flower import codec
+
+Factory: TypeAlias = Callable[[Context], Task]
+"""Makes the task of a node: with the data of this client alone, or with everybody's in a simulation."""
+Ready: TypeAlias = Callable[[Context, int], str | None]
+"""ready(context, round): why this device must not work now (on battery, on a metered network); None: it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceGate:
+    """Readiness as a trace says, for tests and demos: a device that goes away and comes back."""
+
+    trace: Trace
+    client: int
+
+    def __call__(self, context: Context, round: int) -> str | None:
+        """Why the device is not ready in a round."""
+        there = round < self.trace.num_rounds and self.client in self.trace.online(round)
+        return None if there else "not ready: away"
+
+
+def stable_name(context: Context) -> str:
+    """What a node is called in its config: `client-id`, else `partition-id`."""
+    for key in ("client-id", "partition-id"):
+        if key in context.node_config:
+            return str(context.node_config[key])
+    raise ConfigError(
+        "this node has no stable id; start it with --node-config 'client-id=\"NAME\"', a name of its own for each node"
+    )
+
+
+def client_app(
+    factory: Factory, *, name: Callable[[Context], str] = stable_name, ready: Ready | None = None
+) -> ClientApp:
+    """A `ClientApp` that trains and scores by the task that `factory` makes, once for each node of a process."""
+    app = ClientApp()
+    tasks: dict[int, Task] = {}
+
+    def task_of(context: Context) -> Task:
+        if context.node_id not in tasks:
+            tasks[context.node_id] = factory(context)
+        return tasks[context.node_id]
+
+    @app.query()
+    def who(message: Message, context: Context) -> Message:
+        found = RecordDict({codec.IDENTITY: ConfigRecord({codec.NAME: name(context)})})
+        return Message(found, reply_to=message)
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        offer = codec.read_offer(message.content)
+        job = offer.job
+        refused = None if ready is None else ready(context, job.round)
+        if refused is not None:
+            return Message(
+                codec.reply_content(ClientReport(job.client, failure=refused), offer.nonce), reply_to=message
+            )
+        task = task_of(context)
+        try:
+            report = task.train(replace(job, place=_place(task)))
+        except FedparityError as error:
+            report = ClientReport(job.client, failure=str(error))
+        return Message(codec.reply_content(report, offer.nonce), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        said = message.content.config_records[codec.JOB]
+        params = codec.read_array(message.content.array_records[codec.PARAMS][codec.W])
+        task, client = task_of(context), int(said["client"])  # type: ignore[arg-type]
+        place = _place(task)
+        found = task.evaluate(params, np.array([client if place is None else place]))
+        loss, accuracy = (float(values[0]) if len(values) else math.nan for values in (found.loss, found.accuracy))
+        return Message(codec.scores_content(loss, accuracy), reply_to=message)
+
+    return app
+
+
+def _place(task: Task) -> int | None:
+    """Where the client's data lies: at its number, if the task holds everybody's."""
+    return 0 if task.num_clients == 1 else None
