@@ -31,9 +31,9 @@ all alike and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4), or wha
 unit gains this is the order of target = opportunity.
 
 Equal opportunity is also what the order is held to: relative to medians, x_k g_k^(-1/alpha) stays between 1 / sqrt(b)
-and b^2 times its counterpart with unit gains, b = 3^((1 - r)^2 q), or 1 if a third of those online are asked anyway: a
+and b^2 times its counterpart with unit gains, b = 1.5^((1 - r)^2 q), or 1 if a third of those online are asked: a
 client whose utility is luck or timing is neither dropped nor pampered for it. q is 1 as long as who is rare fares like
-everybody else and falls to 0 as their losses stay behind (`skew` from 1.05 to 1.25): where availability tells the data,
+everybody else and falls to 0 as their losses stay behind (`skew` from 1.02 to 1.1): where availability tells the data,
 holding back who gains much would starve the model of what only they know, so that there the rule is equal opportunity.
 Only once gains are seen to be the clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no
 other cure than slots: then the band opens, to b^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains nothing
@@ -58,8 +58,8 @@ from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest
 from fedparity.schedulers.gains import Gains
 
-BAND, OPEN, MOST_PRUDENT = 3.0, 20.0, 4.0
-ALIKE, APART = 1.05, 1.25
+BAND, OPEN, MOST_PRUDENT = 1.5, 20.0, 4.0
+ALIKE, APART = 1.02, 1.1
 """Skews between which availability comes to be taken to tell the data."""
 CROWDED, NOTHING = 1 / 3, 0.05
 """If more of those online are asked there is no choice to make; a relative gain below this is none."""
