@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PEERS  ?= .venv-
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow test-browser package bench peers results known-results claims paper clean
+.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results known-results claims paper clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -45,6 +45,9 @@ paper: $(VENV)/.demo            ## the paper's tables and figures, small
 
 test-slow: $(VENV)/.test        ## the figures that take minutes
 	$(BIN)/python -m pytest -n 2 -m slow
+
+chaos: $(VENV)/.test            ## real processes on loopback, killed and cut off (Flower; minutes)
+	$(BIN)/python -m pytest tests/chaos -rs
 
 test-browser: $(VENV)/.test     ## the report in headless Chromium (skips, visibly, without one)
 	$(BIN)/python -m pytest tests/browser -rs

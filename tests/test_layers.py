@@ -33,6 +33,7 @@ LAYERS = (
     ("audit",),
     ("report",),
     ("paper",),
+    ("deploy",),
     ("__init__", "cli"),
     ("__main__",),
 )
