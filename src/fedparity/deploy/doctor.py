@@ -156,13 +156,12 @@ def _listening(table: str, port: int) -> Iterator[str]:
             continue
         words = [int(packed[i : i + 8], 16) for i in range(0, len(packed), 8)]
         raw = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
-        yield str(ipaddress.ip_address(raw))
+        found = ipaddress.ip_address(raw)
+        yield str(getattr(found, "ipv4_mapped", None) or found)
 
 
 def _is_loopback(host: str) -> bool:
     try:
-        found = ipaddress.ip_address(host)
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-    mapped = getattr(found, "ipv4_mapped", None)
-    return bool((mapped or found).is_loopback)
