@@ -106,9 +106,9 @@ def test_ctrl_c(mark):
 
 def may_make_namespaces():
     name = f"fp-try-{os.getpid()}"
-    made = shutil.which("ip") and subprocess.run(["ip", "netns", "add", name], check=False, capture_output=True)
-    return (
-        bool(made) and not made.returncode and not subprocess.run(["ip", "netns", "del", name], check=False).returncode
+    words = (["ip", "netns", "add", name], ["ip", "netns", "del", name])
+    return shutil.which("ip") and all(
+        subprocess.run(w, check=False, capture_output=True).returncode == 0 for w in words
     )
 
 

@@ -53,9 +53,7 @@ def _flower() -> Check:
     except ConfigError as error:
         found, _, fix = str(error).partition("; ")
         return Check("flower", "failed", found, fix)
-    from fedparity import __version__
-
-    found = f"Flower {version} in {place}, fedparity {__version__}, Python {platform.python_version()}"
+    found = f"Flower {version} in {place}, Python {platform.python_version()}"
     return Check("flower", "ok", found)
 
 
