@@ -47,7 +47,7 @@ test-slow: $(VENV)/.test        ## the figures that take minutes
 	$(BIN)/python -m pytest -n 2 -m slow
 
 chaos: $(VENV)/.test            ## real processes on loopback, killed and cut off (Flower; minutes)
-	$(BIN)/python -m pytest tests/chaos -rs
+	$(BIN)/python -m pytest tests/chaos tests/deploy/test_deploy_real.py -rs
 
 test-browser: $(VENV)/.test     ## the report in headless Chromium (skips, visibly, without one)
 	$(BIN)/python -m pytest tests/browser -rs

@@ -53,9 +53,7 @@ def _flower() -> Check:
     except ConfigError as error:
         found, _, fix = str(error).partition("; ")
         return Check("flower", "failed", found, fix)
-    from fedparity import __version__
-
-    found = f"Flower {version} in {place}, fedparity {__version__}, Python {platform.python_version()}"
+    found = f"Flower {version} in {place}, Python {platform.python_version()}"
     return Check("flower", "ok", found)
 
 
@@ -156,13 +154,12 @@ def _listening(table: str, port: int) -> Iterator[str]:
             continue
         words = [int(packed[i : i + 8], 16) for i in range(0, len(packed), 8)]
         raw = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
-        yield str(ipaddress.ip_address(raw))
+        found = ipaddress.ip_address(raw)
+        yield str(getattr(found, "ipv4_mapped", None) or found)
 
 
 def _is_loopback(host: str) -> bool:
     try:
-        found = ipaddress.ip_address(host)
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-    mapped = getattr(found, "ipv4_mapped", None)
-    return bool((mapped or found).is_loopback)
