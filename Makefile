@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PEERS  ?= .venv-
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper clean
+.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -81,6 +81,10 @@ known-results: $(VENV)/.test    ## docs/known_results.md: what is not there yet,
 
 claims: $(VENV)/.test           ## docs/paper.md: the paper's claims, examined again (TRACE=FILE: with FLASH's events)
 	$(BIN)/fedparity claims --expect --page docs/paper.md $(if $(TRACE),--trace $(TRACE))
+
+attack: $(VENV)/.demo           ## what lying clients gain under the deployment preset, about half an hour
+	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3
+	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3 --availability phones
 
 clean:
 	rm -rf $(VENV) .venv-flower .venv-pfl runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
