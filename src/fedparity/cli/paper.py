@@ -18,6 +18,7 @@ from fedparity.cli.console import (
     show_table,
     split_list,
 )
+from fedparity.core import checks
 from fedparity.core.errors import ConfigError, FedparityError, unknown
 
 if TYPE_CHECKING:
@@ -55,10 +56,13 @@ def paper_command(
     fedparity paper all --scale laptop --trace flash_events.json.gz
     """
     from fedparity.paper.tables.blocks import check_what, recipe_of
+    from fedparity.traces.flash import read_events
 
     wanted, start = check_what(what), time.perf_counter()
-    if trace is not None and not trace.is_file():
-        raise ConfigError(f"--trace {trace} is not a file; leave it out for phones like FLASH's")
+    if workers is not None:
+        checks.at_least("workers", workers, 1)
+    if trace is not None:
+        read_events(trace)  # a file that does not fit is refused now, not when its block is reached
     recipe = recipe_of(scale, trace)
     blocks = tuple(split_list(only)) if only else ()
     for name in blocks:
@@ -105,9 +109,11 @@ def _cooked(
 
 
 def _folder(out: Path | None, page: Path | None, scale: str) -> Path:
+    from fedparity.paper.page import results_folder
+
     if out is not None and page is not None:
         raise ConfigError("--out and --page exclude each other; a page stores beside it")
-    return out or (Path("runs") / "paper" / scale if page is None else page.with_suffix(""))
+    return out or (Path("runs") / "paper" / scale if page is None else results_folder(page))
 
 
 def _progress(bar: Bar) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedparity.core.errors import InputError
+from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.files import write_text
 from fedparity.paper.tables.section import tables_section
 
@@ -107,6 +107,8 @@ def write_page(path: Path) -> None:
 
 def results_folder(path: Path) -> Path:
     """Where the results of a page are stored: docs/paper for docs/paper.md."""
+    if path.suffix != ".md":
+        raise ConfigError(f"page={path} must end in .md: its results are stored in the folder of that name without it")
     return path.with_suffix("")
 
 
