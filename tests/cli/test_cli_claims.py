@@ -73,6 +73,7 @@ def test_a_page_is_stored_and_added_to(fedparity, tmp_path):
     stored = tmp_path / "paper" / "claims.json"
     rows = json.loads(stored.read_text(encoding="utf-8"))
     assert [row["id"] for row in rows] == ["gini-gap", "trace-statistics", "sizes"]
+    assert list(rows[0]) == list(rows[1]) == list(rows[2])  # what was stored before is written as it was
     assert "seconds" not in stored.read_text(encoding="utf-8")
     assert "`fedparity claims gini-gap`" in (tmp_path / "paper.md").read_text(encoding="utf-8")
 

@@ -117,7 +117,7 @@ def load(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        return [{key: row[key] for key in NEEDED} | row for row in json.loads(path.read_text(encoding="utf-8"))]
+        return [row | {key: row[key] for key in NEEDED} for row in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(
             f"{path}: cannot be read as results of claims ({error!r}); remove it to start again"
