@@ -163,12 +163,14 @@ def _show(summary: dict[str, Any], found: list[Result]) -> None:
         if one.block.curves or not summary["blocks"]:
             continue
         shown = keys if one.block.trained else keys[2:]
-        say(f"\n{one.block.says}: {one.seeds} of {one.block.seeds} seeds{f'; {TOO_SMALL}' if one.too_small else ''}")
+        say("")
+        say(f"{one.block.says}: {one.seeds} of {one.block.seeds} seeds{f'; {TOO_SMALL}' if one.too_small else ''}")
         rows = [(row, *(printed(key, one.table.mean(key, row)) for key in shown)) for row in one.table.methods]
         show_table(("", *(heading(key, narrow=True) for key in shown)), rows)
     if "table1" in summary:
         head = list(summary["table1"][0])
-        say("\nTable 1: rounds of the paper's rule, ours and as printed")
+        say("")
+        say("Table 1: rounds of the paper's rule, ours and as printed")
         show_table(
             [h.replace("_", " ")[:12] for h in head], [[_cell(v) for v in row.values()] for row in summary["table1"]]
         )
