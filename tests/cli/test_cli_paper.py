@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fedparity.cli import paper
 from fedparity.core.errors import OutputError
 from fedparity.paper.tables import blocks, cells
 from fedparity.paper.tables.blocks import Block, Recipe
@@ -54,6 +55,16 @@ def test_what_is_wrong_is_one_line(fedparity, tmp_path, words, said):
     assert said in err
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "x").exists()
+
+
+def test_table_1_fits_on_a_terminal_with_all_its_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    row = dict.fromkeys(paper.TABLE_1, 0.0012345) | {"round": 7, "paper_surrogate": None}
+    paper._show({"blocks": [], "table1": [row]}, [])
+    head, numbers = capsys.readouterr().out.splitlines()[-2:]
+    assert "…" not in head
+    assert len(head) <= 80
+    assert numbers.split() == ["7", *["0.001234"] * 6, "-"]
 
 
 def test_a_page_of_another_kind_is_refused_before_anything_runs(fedparity):
