@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -141,7 +141,7 @@ class Kitchen:
 
     def _each(
         self, work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], *, alone: bool
-    ) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    ) -> Generator[tuple[tuple[Any, ...], Any], None, None]:
         """Jobs with what came of them, in their order; `alone`: each uses all processors by itself."""
         if alone or self._pool is None:
             yield from ((job, work(*job, self._tasks, self.told)) for job in jobs)
