@@ -29,6 +29,7 @@ LAYERS = (
     ROUND[:4],
     ROUND[4:],
     ("engines", "store"),
+    ("testing",),
     ("experiment",),
     ("audit",),
     ("report",),

@@ -76,12 +76,19 @@ def test_conditions_decide_the_exit_code(fedparity, log):
         ("__import__('os').system('x') > 1", "must be NAME OP NUMBER"),
         ("gino > .1", "did you mean 'gini'?"),
         ("utility_cv > .1", "utility_cv is not known from this log"),
-        ("verdict > 1", "unknown name"),
+        ("verdict > 1", "names, which --json shows"),
     ):
         code, out, err = fedparity("audit", log, "--fail-if", text)
         assert (code, out) == (2, "")
         assert message in err
         assert err.count("\n") == 1
+
+
+def test_fewer_slots_than_were_asked_are_pointed_out(fedparity, log):
+    told = json.loads(fedparity("audit", log, "--cohort", "3", "--json")[1])
+    assert told["fill"] > 1
+    (note,) = [one for one in told["assumptions"] if "--cohort" in one]
+    assert note.startswith("3 slots per round as given (--cohort), though up to 6 clients were asked")
 
 
 @pytest.mark.parametrize(

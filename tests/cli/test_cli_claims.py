@@ -43,6 +43,21 @@ def test_an_unknown_claim_is_one_line_with_the_nearest(fedparity):
     assert "did you mean 'lemma-1'?" in err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--trace", "nowhere.json.gz"), "nowhere.json.gz: no such file"),
+        (("--trace", "empty.json"), "empty.json:1: not JSON"),
+        (("--page", "paper.txt"), "page=paper.txt must end in .md"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused_before_anything_is_examined(fedparity, tmp_path, words, said):
+    (tmp_path / "empty.json").touch()
+    code, out, err = fedparity("claims", "sizes", "trace-statistics", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
 def test_expect_exits_1_when_a_verdict_differs(fedparity, monkeypatch):
     assert fedparity("claims", "sizes", "--expect")[0] == 0
     monkeypatch.setattr(Sizes, "expected", "holds")
@@ -54,10 +69,11 @@ def test_expect_exits_1_when_a_verdict_differs(fedparity, monkeypatch):
 
 def test_a_page_is_stored_and_added_to(fedparity, tmp_path):
     assert fedparity("claims", "sizes", "trace-statistics", "--page", "paper.md")[0] == 0
-    assert fedparity("claims", "gini-gap", "--page", "paper.md")[0] == 0
+    assert fedparity("claims", "gini-gap", "--page", "paper.md")[1].endswith("Page: paper.md\n")
     stored = tmp_path / "paper" / "claims.json"
     rows = json.loads(stored.read_text(encoding="utf-8"))
     assert [row["id"] for row in rows] == ["gini-gap", "trace-statistics", "sizes"]
+    assert list(rows[0]) == list(rows[1]) == list(rows[2])  # what was stored before is written as it was
     assert "seconds" not in stored.read_text(encoding="utf-8")
     assert "`fedparity claims gini-gap`" in (tmp_path / "paper.md").read_text(encoding="utf-8")
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fedparity.cli import paper
 from fedparity.core.errors import OutputError
 from fedparity.paper.tables import blocks, cells
 from fedparity.paper.tables.blocks import Block, Recipe
@@ -32,7 +33,23 @@ def test_a_table_is_written_and_a_second_call_does_nothing(fedparity, tmp_path):
     code, out, err = fedparity("paper", "table2", "--scale", "tiny", "--workers", "1", "--out", str(tmp_path))
     assert code == 0
     assert "runs to do" not in err
-    assert "2 of 2 seeds" in out
+    assert out.startswith("\nparticipation: 2 of 2 seeds")
+
+
+def test_figure_1_needs_no_run(fedparity, tmp_path):
+    code, _, err = fedparity("paper", "figure1", "--scale", "tiny", "--out", str(tmp_path / "new"))
+    assert code == 0, err
+    assert (tmp_path / "new" / "figure1.svg").read_text(encoding="utf-8").startswith("<svg ")
+
+
+def test_what_is_stored_is_written_without_computing_anything(fedparity, tmp_path):
+    code, out, err = fedparity("paper", "table2", "--scale", "tiny", "--stored", "--out", str(tmp_path), "--json")
+    assert code == 0, err
+    assert json.loads(out)["blocks"] == []
+    assert json.loads(out)["missing"] == [
+        {"name": "participation-paper_like", "says": "participation", "seeds": 0, "seeds_wanted": 2}
+    ]
+    assert not (tmp_path / "cells").exists()
 
 
 @pytest.mark.parametrize(
@@ -40,17 +57,36 @@ def test_a_table_is_written_and_a_second_call_does_nothing(fedparity, tmp_path):
     [
         (["table3"], "table or figure 'table3'"),
         (["table2", "--scale", "huge"], "scale 'huge'"),
-        (["figure1", "--scale", "tiny", "--trace", "nowhere.json.gz"], "nowhere.json.gz is not a file"),
+        (["figure1", "--scale", "tiny", "--trace", "nowhere.json.gz"], "nowhere.json.gz: no such file"),
+        (["table2", "--scale", "tiny", "--trace", "empty.json"], "empty.json:1: not JSON"),
+        (["table2", "--scale", "tiny", "--workers", "0"], "workers=0 must be a whole number of at least 1"),
         (["table2", "--scale", "tiny", "--only", "nothing"], "block 'nothing'"),
     ],
 )
 def test_what_is_wrong_is_one_line(fedparity, tmp_path, words, said):
+    (tmp_path / "empty.json").touch()
     code, out, err = fedparity("paper", *words, "--out", str(tmp_path / "x"))
     assert code == 2
     assert out == ""
     assert said in err
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "x").exists()
+
+
+def test_table_1_fits_on_a_terminal_with_all_its_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    row = dict.fromkeys(paper.TABLE_1, 0.0012345) | {"round": 7, "paper_surrogate": None}
+    paper._show({"blocks": [], "table1": [row]}, [])
+    head, numbers = capsys.readouterr().out.splitlines()[-2:]
+    assert "…" not in head
+    assert len(head) <= 80
+    assert numbers.split() == ["7", *["0.001234"] * 6, "-"]
+
+
+def test_a_page_of_another_kind_is_refused_before_anything_runs(fedparity):
+    code, _, err = fedparity("paper", "table2", "--scale", "tiny", "--page", "paper")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "page=paper must end in .md" in err
 
 
 def test_a_full_disk_in_the_middle_is_one_line_and_loses_nothing(fedparity, tmp_path, monkeypatch):

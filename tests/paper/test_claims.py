@@ -85,6 +85,7 @@ BROKEN = [
     ("drift", {"low": 1.0, "high": 1.0, "swings": (0.0,)}, "holds", True),
     ("drift", {"constant": 1e-3}, "needs-assumption", False),
     ("correlated-dropout", {"touches": True}, "holds", True),
+    ("correlated-dropout", {"rare_online": 0.5}, "fails", False),  # nobody is rarer than others
     ("correlated-dropout", {"mended_by": "together, surrogate"}, "needs-assumption", False),
     ("bursty-availability", {"open_loop": "parity", "near": 2.0}, "fails", True),
     ("bursty-availability", {"closed": "uniform"}, "holds", False),
@@ -185,6 +186,9 @@ def test_figures_that_were_worked_out_by_hand(results):
     assert evidence(results, "sizes")["parameters"]["resnet18, 1000 classes"] == 11_689_512
     assert evidence(results, "sizes")["parameters"]["resnet34, 1000 classes"] == 21_797_672
     assert not evidence(results, "correlated-dropout")["utility_surrogate_changes_the_model"]
+    together = evidence(results, "correlated-dropout")["lost_by_coming_together"]
+    assert together["equal"]["ci95"][0] <= 0 < together["rare"]["mean"]
+    assert "as often as everybody else" in results["correlated-dropout"].found.reason
 
 
 def test_lemma_1_grows_as_its_expectation_says(results):

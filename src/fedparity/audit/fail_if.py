@@ -42,7 +42,7 @@ def holds(text: str, found: Mapping[str, Any]) -> bool:
     for part in parse(text):
         for name, _, _ in part:
             if name not in numbers:
-                raise unknown("name in --fail-if", name, numbers)
+                raise unknown("name in --fail-if", name, numbers, "--json")
             if numbers[name] is None:
                 raise InputError(f"--fail-if: {name} is not known from this log; see missing and assumptions in --json")
         values.append(all(COMPARE[op](numbers[name], number) for name, op, number in part))

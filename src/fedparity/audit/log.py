@@ -127,6 +127,11 @@ def build_log(
         )
     if cohort is None:
         notes.append(f"slots per round are not in the log: {most}, the most that any round asked, is taken (--cohort)")
+    elif cohort < most:
+        notes.append(
+            f"{cohort} slots per round as given (--cohort), though up to {most} clients were asked; gap and"
+            " fill are per slot, so that fill can exceed 100 %"
+        )
     if register is None and not rows.matrix:
         notes.append("registered are the clients that the log names; those it never names are not counted (--clients)")
     _missing_rounds(entries, total, first, findings, notes)

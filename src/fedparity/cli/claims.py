@@ -36,7 +36,13 @@ def claims_command(
     """
     from fedparity.paper.claims import chosen
     from fedparity.paper.claims.html import claims_page
+    from fedparity.paper.page import results_folder
+    from fedparity.traces.flash import read_events
 
+    if page is not None:
+        results_folder(page)
+    if trace is not None:
+        read_events(trace)  # a file that does not fit is refused now, not after the other claims
     claims = chosen(ids or (), trace=None if trace is None else str(trace))
     results: list[Result] = []
     for result in _examined(claims):
@@ -50,6 +56,8 @@ def claims_command(
     if html is not None:
         write_text(html, claims_page(results))
         say(f"Page: {html}", stderr=as_json)
+    if page is not None:
+        say(f"Page: {page}", stderr=as_json)
     wrong = [result.claim.id for result in results if not result.as_expected]
     if wrong:
         say(f"Not as expected: {', '.join(wrong)}", stderr=as_json)

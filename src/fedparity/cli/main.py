@@ -15,6 +15,7 @@ from typing import Annotated, NoReturn
 import click
 import typer
 
+from fedparity.cli.attack import attack_command
 from fedparity.cli.audit import audit_command
 from fedparity.cli.cite import cite_command
 from fedparity.cli.claims import claims_command
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "cite": cite_command,
     "paper": paper_command,
     "claims": claims_command,
+    "attack": attack_command,
 }
 
 app = group(

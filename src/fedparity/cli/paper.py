@@ -18,12 +18,25 @@ from fedparity.cli.console import (
     show_table,
     split_list,
 )
+from fedparity.core import checks
 from fedparity.core.errors import ConfigError, FedparityError, unknown
 
 if TYPE_CHECKING:
     from fedparity.paper.tables.blocks import Recipe, What
     from fedparity.paper.tables.compute import Kitchen
     from fedparity.paper.tables.results import Result
+
+TABLE_1 = {
+    "round": "round",
+    "accuracy": "accuracy",
+    "fairness_variance": "variance",
+    "surrogate_decaying": "surrogate",
+    "surrogate_never_cleared": "uncleared",
+    "paper_accuracy": "p. accuracy",
+    "paper_fairness_variance": "p. variance",
+    "paper_surrogate": "p. surrogate",
+}
+"""Headings of Table 1 that fit into 80 columns."""
 
 
 def paper_command(
@@ -39,9 +52,10 @@ def paper_command(
         Path | None,
         typer.Option(help="Folder; what it holds already is not done again.", show_default="runs/paper/SCALE"),
     ] = None,
+    stored: Annotated[bool, typer.Option("--stored", help="Compute nothing: write from what is stored.")] = False,
     workers: Annotated[
         int | None,
-        typer.Option(help="Processes; the results are the same with any number.", show_default="all processors"),
+        typer.Option(min=1, help="Processes; the results are the same with any number.", show_default="all processors"),
     ] = None,
     page: Annotated[
         Path | None, typer.Option(metavar="FILE.md", help="Store in the folder FILE, write the page of its results.")
@@ -55,16 +69,19 @@ def paper_command(
     fedparity paper all --scale laptop --trace flash_events.json.gz
     """
     from fedparity.paper.tables.blocks import check_what, recipe_of
+    from fedparity.traces.flash import read_events
 
     wanted, start = check_what(what), time.perf_counter()
-    if trace is not None and not trace.is_file():
-        raise ConfigError(f"--trace {trace} is not a file; leave it out for phones like FLASH's")
+    if workers is not None:
+        checks.at_least("workers", workers, 1)
+    if trace is not None:
+        read_events(trace)  # a file that does not fit is refused now, not when its block is reached
     recipe = recipe_of(scale, trace)
     blocks = tuple(split_list(only)) if only else ()
     for name in blocks:
         if name not in (known := [block.name for block in recipe.needed(wanted)]):
             raise unknown("block", name, known)
-    kitchen, whole = _cooked(recipe, wanted, blocks, _folder(out, page, scale), workers)
+    kitchen, whole = _cooked(recipe, wanted, blocks, _folder(out, page, scale), 0 if stored else workers)
     summary, found = _written(kitchen, wanted, trace, page)
     if not whole:
         say(f"Stopped early; what was done is in {kitchen.folder}: the same command goes on.", stderr=True)
@@ -79,7 +96,7 @@ def paper_command(
 def _cooked(
     recipe: Recipe, what: What, blocks: tuple[str, ...], folder: Path, workers: int | None
 ) -> tuple[Kitchen, bool]:
-    """Everything that was missing is done, unless somebody asked to stop."""
+    """Everything that was missing is done, unless somebody asked to stop; 0 workers do nothing."""
     from fedparity.experiment.stop import Stop
     from fedparity.experiment.tasks import processors
     from fedparity.paper.tables.compute import Kitchen
@@ -87,7 +104,9 @@ def _cooked(
 
     with Stop() as stop, Bar() as bar:
         told = Told(_progress(bar), bar.tell, lambda: stop.asked, lambda: stop.overdue)
-        kitchen = Kitchen(recipe, folder, told, workers=processors() if workers is None else workers)
+        kitchen = Kitchen(recipe, folder, told, workers=processors() if workers is None else max(1, workers))
+        if workers == 0:
+            return kitchen, True
         missing, seconds = kitchen.estimate(what, blocks)
         if missing:
             say(f"{missing} runs to do: about {_spell(seconds)} of one idle core.", stderr=True)
@@ -105,9 +124,11 @@ def _cooked(
 
 
 def _folder(out: Path | None, page: Path | None, scale: str) -> Path:
+    from fedparity.paper.page import results_folder
+
     if out is not None and page is not None:
         raise ConfigError("--out and --page exclude each other; a page stores beside it")
-    return out or (Path("runs") / "paper" / scale if page is None else page.with_suffix(""))
+    return out or (Path("runs") / "paper" / scale if page is None else results_folder(page))
 
 
 def _progress(bar: Bar) -> Any:
@@ -157,15 +178,14 @@ def _show(summary: dict[str, Any], found: list[Result]) -> None:
         if one.block.curves or not summary["blocks"]:
             continue
         shown = keys if one.block.trained else keys[2:]
-        say(f"\n{one.block.says}: {one.seeds} of {one.block.seeds} seeds{f'; {TOO_SMALL}' if one.too_small else ''}")
+        say("")
+        say(f"{one.block.says}: {one.seeds} of {one.block.seeds} seeds{f'; {TOO_SMALL}' if one.too_small else ''}")
         rows = [(row, *(printed(key, one.table.mean(key, row)) for key in shown)) for row in one.table.methods]
         show_table(("", *(heading(key, narrow=True) for key in shown)), rows)
     if "table1" in summary:
-        head = list(summary["table1"][0])
-        say("\nTable 1: rounds of the paper's rule, ours and as printed")
-        show_table(
-            [h.replace("_", " ")[:12] for h in head], [[_cell(v) for v in row.values()] for row in summary["table1"]]
-        )
+        say("")
+        say("Table 1: rounds of the paper's rule, ours and as printed (p.)")
+        show_table(list(TABLE_1.values()), [[_cell(row[key]) for key in TABLE_1] for row in summary["table1"]])
 
 
 def _cell(value: object) -> str:

@@ -43,10 +43,10 @@ class RoundError(FedparityError):
     """An engine and a coordinator disagree about a round."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:
-    """The error for a name that is not in a table, with the nearest one that is."""
+def unknown(kind: str, name: str, known: Iterable[str], shown_by: str = "`fedparity list`") -> ConfigError:
+    """The error for a name that is not in a table, with the nearest one that is; `shown_by` shows a long table."""
     names = sorted(set(known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" did you mean {near[0]!r}?" if near else ""
-    shown = ", ".join(names) if len(names) <= MANY else f"{len(names)} names, which `fedparity list` shows"
+    shown = ", ".join(names) if len(names) <= MANY else f"{len(names)} names, which {shown_by} shows"
     return ConfigError(f"unknown {kind} {name!r};{hint} known: {shown}")

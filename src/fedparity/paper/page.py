@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedparity.core.errors import InputError
+from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.files import write_text
 from fedparity.paper.tables.section import tables_section
 
@@ -107,6 +107,8 @@ def write_page(path: Path) -> None:
 
 def results_folder(path: Path) -> Path:
     """Where the results of a page are stored: docs/paper for docs/paper.md."""
+    if path.suffix != ".md":
+        raise ConfigError(f"page={path} must end in .md: its results are stored in the folder of that name without it")
     return path.with_suffix("")
 
 
@@ -115,7 +117,7 @@ def load(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        return [{key: row[key] for key in NEEDED} | row for row in json.loads(path.read_text(encoding="utf-8"))]
+        return [row | {key: row[key] for key in NEEDED} for row in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(
             f"{path}: cannot be read as results of claims ({error!r}); remove it to start again"

@@ -34,6 +34,14 @@ def brief(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
+def make_folder(path: Path) -> None:
+    """A folder to write into."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be made ({error.strerror}); choose another --out") from error
+
+
 class Cells:
     """The cells of one file."""
 
@@ -64,8 +72,5 @@ class Cells:
         self._found[run, seed, rate] = {"run": run, "seed": seed, "rate": rate, "method": digest, **values}
         order = sorted(self._found, key=lambda key: (key[0], key[1], key[2] or 0.0))
         lines = [{"setting": self._setting}, *(self._found[key] for key in order)]
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{self.path.parent}: cannot be made ({error.strerror}); choose another --out") from error
+        make_folder(self.path.parent)
         write_text(self.path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
