@@ -15,8 +15,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from fedparity.core.errors import InputError, OutputError
-from fedparity.core.files import write_text
+from fedparity.core.errors import InputError
+from fedparity.core.files import make_folder, write_text
 from fedparity.experiment.spec import MethodSpec
 
 Key = tuple[str, int, float | None]
@@ -64,8 +64,5 @@ class Cells:
         self._found[run, seed, rate] = {"run": run, "seed": seed, "rate": rate, "method": digest, **values}
         order = sorted(self._found, key=lambda key: (key[0], key[1], key[2] or 0.0))
         lines = [{"setting": self._setting}, *(self._found[key] for key in order)]
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{self.path.parent}: cannot be made ({error.strerror}); choose another --out") from error
+        make_folder(self.path.parent)
         write_text(self.path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
