@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PEERS  ?= .venv-
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow test-browser package bench peers results known-results claims paper clean
+.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,9 @@ paper: $(VENV)/.demo            ## the paper's tables and figures, small
 test-slow: $(VENV)/.test        ## the figures that take minutes
 	$(BIN)/python -m pytest -n 2 -m slow
 
+chaos: $(VENV)/.test            ## real processes on loopback, killed and cut off (Flower; minutes)
+	$(BIN)/python -m pytest tests/chaos tests/deploy/test_deploy_real.py -rs
+
 test-browser: $(VENV)/.test     ## the report in headless Chromium (skips, visibly, without one)
 	$(BIN)/python -m pytest tests/browser -rs
 
@@ -67,14 +70,21 @@ $(PEERS)%/.done: benchmarks/training/requirements-%.txt
 	$(PEERS)$*/bin/pip install --quiet --disable-pip-version-check $(NODEPS) -r $<
 	@touch $@
 
-results: $(VENV)/.test          ## docs/results.md, from scratch
+results: learning               ## docs/results.md, from scratch, and docs/learning.md
 	$(BIN)/python benchmarks/results.py
+
+learning: $(VENV)/.test         ## docs/learning.md: what is not there yet, about 20 minutes in all
+	$(BIN)/python benchmarks/learning.py
 
 known-results: $(VENV)/.test    ## docs/known_results.md: what is not there yet, about 20 minutes in all
 	$(BIN)/python benchmarks/known_results.py
 
 claims: $(VENV)/.test           ## docs/paper.md: the paper's claims, examined again (TRACE=FILE: with FLASH's events)
 	$(BIN)/fedparity claims --expect --page docs/paper.md $(if $(TRACE),--trace $(TRACE))
+
+attack: $(VENV)/.demo           ## what lying clients gain under the deployment preset, about half an hour
+	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3
+	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3 --availability phones
 
 clean:
 	rm -rf $(VENV) .venv-flower .venv-pfl runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedparity.core.files import write_text
 from fedparity.core.types import FloatArray
+from fedparity.experiment.methods import METHODS as NAMED
 from fedparity.experiment.run import Run
 from fedparity.experiment.runner import execute
 from fedparity.experiment.spec import MethodSpec, Spec
@@ -26,9 +27,9 @@ from fedparity.experiment.tune import grid, tuned
 HERE = Path(__file__).parent
 DATA, PAGE = HERE / "learning.json", HERE.parent / "docs" / "learning.md"
 CLIENTS, COHORT, ROUNDS = 100, 5, 200
-SEEDS = (0, 1, 2, 3, 4)
+SEEDS = (10, 11, 12, 13, 14)
 TUNE_SEED = 500
-"""Rates are tuned on seeds from here on, on samples held back, and what the schedulers' constants were chosen by began at 200."""
+"""Rates are tuned on seeds from here on, on samples held back, and the constants of `parity` were chosen on seeds 0 and from 200 on."""
 SETS: dict[str, dict[str, Any]] = {
     "digits": {"data": {"set": "digits"}},
     "cifar10": {
@@ -41,8 +42,8 @@ SETS: dict[str, dict[str, Any]] = {
         "training": {"epochs": 1, "batch": 50},
     },
 }
-POPULATIONS = {"bernoulli": "bernoulli", "paper_like": "paper_like", "label_skewed": "label_skewed:p_min=.02"}
-RATES = {"digits": (0.05, 0.1, 0.3, 1.0), "cifar10": (0.01, 0.03, 0.1, 0.3)}
+POPULATIONS = {"label_skewed": "label_skewed:p_min=.02", "bernoulli": "bernoulli", "paper_like": "paper_like"}
+RATES = {"digits": (0.1, 0.3, 1.0), "cifar10": (0.01, 0.03, 0.1)}
 GIVEN = {("digits", "label_skewed"): 0.05}
 """One rate for all rows: the setting in which the loss of rare labels shows."""
 MEMORY = {"weighting": "memory_mean:over=seen", "memory": "last_updates:own=replace"}
@@ -97,6 +98,14 @@ KEYS = (
 )
 
 
+def contender(name: str, rate: float | None) -> MethodSpec:
+    """A method at a rate; the bound of Lemma 3, which no table here shows, is given instead of measured every round."""
+    made = {"name": name, "rate": rate} | OWN.get(name, {})
+    if name in NAMED and NAMED[name].surrogate == "utility":
+        made["surrogate"] = "utility:epsilon=10"
+    return MethodSpec.model_validate(made)
+
+
 def spec_of(data: str, population: str, seed: int, methods: Sequence[str], rates: Mapping[str, float]) -> Spec:
     """One seed of one table: a trace, a partition and a first model of its own."""
     return Spec(
@@ -105,8 +114,8 @@ def spec_of(data: str, population: str, seed: int, methods: Sequence[str], rates
         rounds=ROUNDS,
         cohort=COHORT,
         population={"clients": CLIENTS, "availability": POPULATIONS[population]},
-        execution={"score_every": ROUNDS},
-        methods=tuple(MethodSpec.model_validate({"name": m, "rate": rates.get(m)} | OWN.get(m, {})) for m in methods),
+        execution={"score_every": ROUNDS, "workers": 1},
+        methods=tuple(contender(m, rates.get(m)) for m in methods),
         **SETS[data],
     )
 
@@ -140,21 +149,27 @@ def blocks() -> list[tuple[int, str, str]]:
 def carry_out(done: dict[str, Any], seconds: float) -> None:
     """Everything that is not there yet, written block by block."""
     begin, todo = time.perf_counter(), blocks()
-    for data in SETS:
-        if data not in done["rates"]:
-            done["rates"][data] = tune(data)
-            _save(done)
-            print(f"  rates of {data} tuned, {time.perf_counter() - begin:.0f} s", flush=True)
     for at, (seed, data, population) in enumerate(todo):
         table = done["runs"].setdefault(f"{data} {population}", {})
         if str(seed) in table or time.perf_counter() - begin > seconds:
             continue
-        given = GIVEN.get((data, population))
-        rates = done["rates"][data] if given is None else dict.fromkeys(METHODS, given)
-        table[str(seed)] = numbers(execute(spec_of(data, population, seed, METHODS, rates)))
+        table[str(seed)] = numbers(execute(spec_of(data, population, seed, METHODS, rates_of(done, data, population))))
         _save(done)
         spent = time.perf_counter() - begin
         print(f"  {at + 1}/{len(todo)}: {data}, {population}, seed {seed}; {spent:.0f} s", flush=True)
+
+
+def rates_of(done: dict[str, Any], data: str, population: str) -> dict[str, float]:
+    """The rate of every method: given, tuned before, or tuned now."""
+    given = GIVEN.get((data, population))
+    if given is not None:
+        return dict.fromkeys(METHODS, given)
+    if data not in done["rates"]:
+        done["rates"][data] = tune(data)
+        _save(done)
+        print(f"  rates of {data} tuned", flush=True)
+    rates: dict[str, float] = done["rates"][data]
+    return rates
 
 
 def _save(done: dict[str, Any]) -> None:
@@ -175,8 +190,8 @@ def mean(table: Mapping[str, Any], method: str, key: str) -> float:
 
 
 def error(values: FloatArray) -> float:
-    """Standard error of a mean."""
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+    """Standard error of a mean; 0 of a single value."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def not_below(table: Mapping[str, Any], method: str, other: str, key: str) -> tuple[bool, str]:
@@ -239,7 +254,7 @@ def ablation(runs: Mapping[str, Any]) -> list[str]:
             f"{mean(runs[key], name, 'late_accuracy'):.3f} / {mean(runs[key], name, 'late_worst_accuracy'):.3f}"
             for key in shown
         ]
-        kept = mean(runs[shown[0]], name, "memory")
+        kept = mean(runs[shown[0]], name, "memory") if shown else float("nan")
         shape = f"`{name}`" if name not in OWN else "-"
         lines.append(f"| {asked} | {memory} | {momentum} | {shape} | {' | '.join(cells)} | {kept:.1f} |")
     return [*lines, ""]
@@ -285,7 +300,9 @@ def of_cup(runs: Mapping[str, Any]) -> list[str]:
 
 def of_skew(table: Mapping[str, Any]) -> list[str]:
     """What both must reach where availability tells the data."""
-    lines = []
+    lines: list[str] = []
+    if not table:
+        return lines
     for name in ("cup", "cup_light"):
         for other, key, least in (
             ("uniform", "late_accuracy", 15),
@@ -302,16 +319,15 @@ def of_skew(table: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def page(done: Mapping[str, Any]) -> str:
+def page(done: dict[str, Any]) -> str:
     """docs/learning.md."""
     runs = {key: table for key, table in done["runs"].items() if table}
-    seeds = min(len(table) for table in runs.values())
-    runs = {key: dict(sorted(table.items())[:seeds]) for key, table in runs.items()}
+    count, whole = sum(map(len, runs.values())), len(blocks())
     lines = [
         "# While a model learns",
         "",
         "Written by `make learning` (part of `make results`) from benchmarks/learning.json.",
-        f"{CLIENTS} clients of two labels each, {COHORT} asked per round, {ROUNDS} rounds, {seeds} seeds, each with a trace, a partition"
+        f"{CLIENTS} clients of two labels each, {COHORT} asked per round, {ROUNDS} rounds, {len(SEEDS)} seeds, each with a trace, a partition"
         " and a first model of its own; ± is one standard error. Utility is `global_loss_drop`. All accuracies are means over the"
         " last tenth of the rounds: single rounds swing by up to 10 points.",
         "",
@@ -322,6 +338,11 @@ def page(done: Mapping[str, Any]) -> str:
         "CV u/π, u/S and u+û are utility by availability, by participation and imputed; a limit is what no schedule with as many"
         " slots could go below.",
         "",
+        *(
+            [f"**Not complete**: {count} of {whole} runs of all methods are done; `make learning` goes on.", ""]
+            if count < whole
+            else []
+        ),
         "## What was to be reached",
         "",
         "Equal utility (`parity_utility`):",
@@ -334,7 +355,7 @@ def page(done: Mapping[str, Any]) -> str:
         "",
         "Availability that tells the data (digits, `label_skewed:p_min=.02`):",
         "",
-        *of_skew(runs["digits label_skewed"]),
+        *of_skew(runs.get("digits label_skewed", {})),
         "",
         "## What each part contributes",
         "",
@@ -346,9 +367,8 @@ def page(done: Mapping[str, Any]) -> str:
     ]
     for key, table in runs.items():
         data, population = key.split()
-        given = GIVEN.get((data, population))
-        rates = done["rates"][data] if given is None else dict.fromkeys(METHODS, given)
-        lines += table_of(f"{data}, `{POPULATIONS[population]}`", table, rates)
+        title = f"{data}, `{POPULATIONS[population]}`, {len(table)} seed{'s' * (len(table) > 1)}"
+        lines += table_of(title, table, rates_of(done, data, population))
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -152,7 +152,7 @@ def check_options(words):
     """The command and its options exist; nothing is run."""
     command, *rest = words
     assert command in commands_there(), f"no such command: fedparity {command}"
-    grouped = command in ("trace", "data") and rest  # the command is the next word
+    grouped = command in ("trace", "data", "deploy") and rest  # the command is the next word
     text = help_of(command, rest[0]) if grouped else help_of(command)
     for word in rest:
         if word.startswith("--"):

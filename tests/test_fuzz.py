@@ -811,7 +811,7 @@ def test_reasons_cannot_break_the_journal():
     from fedparity import Coordinator
 
     for text in injections():
-        reason = Gate().refusal(ClientReport(0, failure=text), plan)
+        reason = Gate().admit(ClientReport(0, failure=text), plan)
         assert reason.isprintable()
         coordinator = Coordinator(1)
         asked, state = coordinator.plan(coordinator.init(1, np.zeros(2)), np.arange(1))

@@ -29,10 +29,12 @@ LAYERS = (
     ROUND[:4],
     ROUND[4:],
     ("engines", "store"),
+    ("testing",),
     ("experiment",),
     ("audit",),
     ("report",),
     ("paper",),
+    ("deploy",),
     ("__init__", "cli"),
     ("__main__",),
 )

@@ -36,6 +36,22 @@ def test_a_table_is_written_and_a_second_call_does_nothing(fedparity, tmp_path):
     assert out.startswith("\nparticipation: 2 of 2 seeds")
 
 
+def test_figure_1_needs_no_run(fedparity, tmp_path):
+    code, _, err = fedparity("paper", "figure1", "--scale", "tiny", "--out", str(tmp_path / "new"))
+    assert code == 0, err
+    assert (tmp_path / "new" / "figure1.svg").read_text(encoding="utf-8").startswith("<svg ")
+
+
+def test_what_is_stored_is_written_without_computing_anything(fedparity, tmp_path):
+    code, out, err = fedparity("paper", "table2", "--scale", "tiny", "--stored", "--out", str(tmp_path), "--json")
+    assert code == 0, err
+    assert json.loads(out)["blocks"] == []
+    assert json.loads(out)["missing"] == [
+        {"name": "participation-paper_like", "says": "participation", "seeds": 0, "seeds_wanted": 2}
+    ]
+    assert not (tmp_path / "cells").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

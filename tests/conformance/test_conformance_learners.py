@@ -32,7 +32,7 @@ def stored(state, classes):
 def test_the_learners_are_those_that_should_be():
     plain = {name.partition(":")[0] for name in LEARNERS}
     assert plain == {
-        "parity", "fairfedcs", "oort", "oort_code", "parity_deployment", "with_quota", "with_floor",
+        "parity", "fairfedcs", "oort", "oort_code", "parity_deployment", "with_quota", "with_company", "with_floor",
         "with_label_coverage", "power_of_choice",
     }  # fmt: skip
 

@@ -31,7 +31,7 @@ USES_N = {
         "with_floor:inner=uniform,floor=.7,window=9", "with_quota:inner=uniform,quota=1,window=6",
     },
     "weighting": {
-        "availability_adjusted:form=ht", "agnostic", "all", "cafed", "f3ast", "fedau", "fedlaavg", "fedstale",
+        "aaggff", "availability_adjusted:form=ht", "agnostic", "all", "cafed", "f3ast", "fedau", "fedlaavg", "fedstale",
         "fedvarp", "ipw:form=ht", "memory_mean",
     },
 }  # fmt: skip

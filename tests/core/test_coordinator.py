@@ -119,9 +119,18 @@ BAD = {
     "no samples": ({"num_samples": 0}, "num_samples must be between 1 and 1000000000"),
     "negative samples": ({"num_samples": -5}, "num_samples must be between 1 and 1000000000"),
     "a trillion samples": ({"num_samples": 10**12}, "num_samples must be between 1 and 1000000000"),
-    "infinite loss before": ({"loss_before": np.inf}, "a reported loss or accuracy is infinite"),
-    "infinite loss after": ({"loss_after": -np.inf}, "a reported loss or accuracy is infinite"),
-    "infinite accuracy": ({"accuracy_before": np.inf}, "a reported loss or accuracy is infinite"),
+    "infinite loss before": (
+        {"loss_before": np.inf},
+        "a loss, accuracy or time is no number within 1e+12",
+    ),
+    "infinite loss after": (
+        {"loss_after": -np.inf},
+        "a loss, accuracy or time is no number within 1e+12",
+    ),
+    "infinite accuracy": (
+        {"accuracy_before": np.inf},
+        "a loss, accuracy or time is no number within 1e+12",
+    ),
 }
 
 

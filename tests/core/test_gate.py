@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from fedparity import ClientReport, Cohort, RoundPlan
 from fedparity.core.gate import MAX_SAMPLES, Gate, printable
 
-refusal = Gate().refusal
+
+def refusal(report, plan):
+    found = Gate().admit(report, plan)
+    return found if isinstance(found, str) else None
+
+
 PLAN = RoundPlan(0, 0, np.arange(1), Cohort(np.arange(1), np.ones(1), "deterministic"), np.zeros(2))
 GOOD = ClientReport(0, np.ones(2), 5, 1.0, 0.5, 0.25)
 

@@ -111,6 +111,7 @@ CHANGES = {
     "joined": np.array([2]),
     "busy": np.array([3]),
     "late": LateCredit(np.array([1]), np.array([2]), np.array([0.5]), np.array([np.nan])),
+    "notes": ("1 of 3 weights capped at 3/10",),
 }
 
 

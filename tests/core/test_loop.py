@@ -75,7 +75,7 @@ def test_a_double_of_an_engine_is_enough():
     state = run(Coordinator(4, scheduler=SCHEDULERS.build("uniform")), Double(), 2, num_clients=4, params=np.zeros(1))
     assert state.params.tolist() == [1.5 + 0.5]
     assert state.ledger.online.tolist() == [2, 2, 1, 1]
-    assert state.ledger.utility.tolist() == [2, 2, 1, 1]
+    assert state.ledger.utility.tolist() == [0, 2, 1, 1]  # client 0 changes nothing, which earns nothing
 
 
 def test_both_branches_meet_one_availability_and_keep_apart():

@@ -184,7 +184,7 @@ def test_losses_are_reported_by_a_wrapped_client():
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"scheduler": "parity:target=utility"}, r"target='utility' needs losses.*WithLosses\(app\)"),
+        ({"scheduler": "parity:target=utility"}, r"by utility needs losses.*WithLosses\(app\)"),
         ({"weighting": "agnostic"}, r"needs loss_before from clients.*WithLosses\(app\)"),
         ({"scheduler": "oort", "losses": True}, "needs loss_rms from clients, which stock ones do not report"),
         ({"scheduler": "fedgs"}, "needs labels, which a Flower strategy cannot ask for"),

@@ -44,6 +44,25 @@ def test_an_engine_in_this_process_and_a_grid_give_the_same_bits(scheduler, held
     assert two.params.tobytes() == one.params.tobytes()
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"scheduler": "power_of_choice"},
+        {"weighting": "qfair"},
+        {"weighting": "tilted"},
+        {"utility": "global_loss_drop"},
+        {"weighting": "memory_mean", "memory": "last_updates:own=replace"},
+        {"weighting": "decayed_mean", "memory": "decayed"},
+    ],
+    ids=str,
+)
+def test_what_the_documentation_says_works_gives_the_bits_of_this_process(rules):
+    here = run(Coordinator(3, **rules), InProcess(TASK), 5, params=np.zeros(3))
+    there, *_ = served(FakeGrid(), rounds=5, coordinator=Coordinator(3, **rules))
+    assert there.params.tobytes() == here.params.tobytes()
+    assert there.ledger == here.ledger
+
+
 def test_scores_come_from_those_who_answer():
     grid = FakeGrid()
     grid.away = {2: {0}}
@@ -177,6 +196,17 @@ def test_a_client_that_joins_late_gets_the_next_number():
     assert state.names[5] == f"{1000:020d}"
     assert state.ledger.since.tolist() == [0, 0, 0, 0, 0, 2]
     assert Ledger.replay(5, records) == state.ledger
+
+
+def test_a_population_that_arrives_registers_as_it_comes():
+    trace = AVAILABILITY.build("arrivals:inner=always,founders=.34,arrive=.3").draw(N, 8, 0)
+    grid = FakeGrid(trace=trace, registered=False)
+    coordinator = Coordinator(2, scheduler="parity", min_reports=0)
+    state, records, _ = served(grid, rounds=8, coordinator=coordinator, min_clients=1)
+    first = [next(t for t in range(8) if k in trace.online(t)) for k in range(N)]
+    assert state.ledger.since.tolist() == first
+    assert state.ledger.online.tolist() == trace.counts().tolist()
+    assert sorted({0, *(t for t, record in enumerate(records) if len(record.joined))}) == sorted(set(first))
 
 
 def test_nobody_online_is_a_round_like_any_other():

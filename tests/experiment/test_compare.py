@@ -15,6 +15,7 @@ from fedparity.experiment import compare as module
 from fedparity.experiment.compare import COMPARED, ComparedRun, Comparison, Contender, compare
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, execute
+from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec_file import parse
 from fedparity.metrics import Table, gini, numbers, t_interval
 from fedparity.report.latex import latex_escape, to_latex
@@ -356,3 +357,22 @@ def test_a_contender_finds_its_runs(pair):
     part = ComparedRun("a", results)
     method = results.spec.resolved().methods[0]
     assert [r.seed for r in Contender("x", part, method).runs] == [0, 1, 2]
+
+
+def test_utilities_are_shown_in_the_reading_asked_for():
+    people = {"clients": 6, "availability": "bernoulli"}
+    spec = Spec(methods=["uniform", "cup_paper"], rounds=6, cohort=2, population=people, data={"set": "logistic"})
+    part = ComparedRun("here", execute(spec))
+    assert compare([part]).blocks()[1][:2] == ["utility_cv", "jain_utility"]
+    found = compare([part], normaliser="participation")
+    assert found.blocks()[1][:2] == ["utility_cv_participation", "jain_utility_participation"]
+    assert "utility_cv_imputed" in found.to_json()["metrics"], "files hold all readings"
+    asked = ComparedRun("there", execute(spec.model_copy(update={"normaliser": "imputed"})))
+    assert compare([asked]).normaliser == "imputed"
+    assert compare([part, asked]).methods, "runs that differ in the reading alone are paired"
+
+
+def test_an_unknown_normaliser_is_refused_in_one_line():
+    with pytest.raises(ConfigError, match=r"normaliser.*'availability', 'participation' or 'imputed'") as caught:
+        Spec(methods=["uniform"], normaliser="luck")
+    assert "\n" not in str(caught.value)

@@ -197,7 +197,7 @@ def test_labels_must_be_known():
 @pytest.mark.parametrize(
     ("text", "digest"),
     [
-        ("parity_deployment", "6e3b19f0b9e96148"),
+        ("with_quota:inner=parity:ratio=1.1,spare=fill", "6e3b19f0b9e96148"),
         ("with_quota:inner=parity:target=utility;ratio=2,quota=1.5,window=20,spare=fill", "1d3d0b730b1feaf0"),
     ],
 )

@@ -15,12 +15,14 @@ from typing import Annotated, NoReturn
 import click
 import typer
 
+from fedparity.cli.attack import attack_command
 from fedparity.cli.audit import audit_command
 from fedparity.cli.cite import cite_command
 from fedparity.cli.claims import claims_command
 from fedparity.cli.compare import compare_command
 from fedparity.cli.console import ENDED_EARLY, INTERRUPTED, Command, EndedEarlyError, fail, group, print_text
 from fedparity.cli.data import data_app
+from fedparity.cli.deploy import deploy_app
 from fedparity.cli.erase import erase_command
 from fedparity.cli.export import export_command
 from fedparity.cli.list import list_command
@@ -49,6 +51,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "cite": cite_command,
     "paper": paper_command,
     "claims": claims_command,
+    "attack": attack_command,
 }
 
 app = group(
@@ -63,6 +66,7 @@ for _name, _function in COMMANDS.items():
     app.command(_name, cls=Command)(_function)
 app.add_typer(trace_app)
 app.add_typer(data_app)
+app.add_typer(deploy_app)
 
 
 def main() -> None:

@@ -52,9 +52,10 @@ def paper_command(
         Path | None,
         typer.Option(help="Folder; what it holds already is not done again.", show_default="runs/paper/SCALE"),
     ] = None,
+    stored: Annotated[bool, typer.Option("--stored", help="Compute nothing: write from what is stored.")] = False,
     workers: Annotated[
         int | None,
-        typer.Option(help="Processes; the results are the same with any number.", show_default="all processors"),
+        typer.Option(min=1, help="Processes; the results are the same with any number.", show_default="all processors"),
     ] = None,
     page: Annotated[
         Path | None, typer.Option(metavar="FILE.md", help="Store in the folder FILE, write the page of its results.")
@@ -80,7 +81,7 @@ def paper_command(
     for name in blocks:
         if name not in (known := [block.name for block in recipe.needed(wanted)]):
             raise unknown("block", name, known)
-    kitchen, whole = _cooked(recipe, wanted, blocks, _folder(out, page, scale), workers)
+    kitchen, whole = _cooked(recipe, wanted, blocks, _folder(out, page, scale), 0 if stored else workers)
     summary, found = _written(kitchen, wanted, trace, page)
     if not whole:
         say(f"Stopped early; what was done is in {kitchen.folder}: the same command goes on.", stderr=True)
@@ -95,7 +96,7 @@ def paper_command(
 def _cooked(
     recipe: Recipe, what: What, blocks: tuple[str, ...], folder: Path, workers: int | None
 ) -> tuple[Kitchen, bool]:
-    """Everything that was missing is done, unless somebody asked to stop."""
+    """Everything that was missing is done, unless somebody asked to stop; 0 workers do nothing."""
     from fedparity.experiment.stop import Stop
     from fedparity.experiment.tasks import processors
     from fedparity.paper.tables.compute import Kitchen
@@ -103,7 +104,9 @@ def _cooked(
 
     with Stop() as stop, Bar() as bar:
         told = Told(_progress(bar), bar.tell, lambda: stop.asked, lambda: stop.overdue)
-        kitchen = Kitchen(recipe, folder, told, workers=processors() if workers is None else workers)
+        kitchen = Kitchen(recipe, folder, told, workers=processors() if workers is None else max(1, workers))
+        if workers == 0:
+            return kitchen, True
         missing, seconds = kitchen.estimate(what, blocks)
         if missing:
             say(f"{missing} runs to do: about {_spell(seconds)} of one idle core.", stderr=True)

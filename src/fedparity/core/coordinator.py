@@ -42,13 +42,12 @@ from fedparity.core.protocols import (
 from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
-from fedparity.core.rows import combine
+from fedparity.core.rows import Step, combine
 from fedparity.core.selection import ids_of, select, weigh
 from fedparity.core.spill import SpillFile
 from fedparity.core.state import State
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
-    NO_FLOATS,
     NO_IDS,
     ClientReport,
     Evals,
@@ -59,7 +58,6 @@ from fedparity.core.types import (
     RoundPlan,
     RoundRecord,
     RoundView,
-    Rows,
     SurrogateCredit,
     Vector,
     slots_per_round,
@@ -300,11 +298,12 @@ class Coordinator:
                 f"plan is of round {plan.round} but the state is at round {state.round}; absorb plans in order"
             )
         intake = sort_out(self.gate, plan, reports, state.offers)
-        abandoned = len(intake.used) + len(intake.late) < self.min_reports
-        if abandoned:
-            intake = Intake([], [], intake.failed)
+        nothing = Intake([], [], intake.failed)
+        few = len(intake.used) + len(intake.late) < self.min_reports
+        intake = nothing if few else intake
+        rows, weights, notes, usable = self._step(state, plan, intake)
+        intake = intake if usable else nothing
         used = intake.used
-        rows, weights = self._step(state, plan, intake)
         utility, loss, others = credit(self.utility, state, used, plan.params, evaluate)
         late_utility, late_loss = credit_late(self.utility, state, intake.late, evaluate)
         origins = np.array([report.origin for report in intake.late], dtype=np.int64)
@@ -323,17 +322,18 @@ class Coordinator:
             utility=utility,
             loss=loss,
             failed=intake.failed,
-            abandoned=abandoned and len(plan.cohort.clients) > 0,
+            abandoned=(few or not usable) and len(plan.cohort.clients) > 0,
             row_clients=rows.clients,
             row_ages=rows.ages,
             row_weights=weights,
             surrogate=stand_in,
             model_sha256=hashlib.sha256(state.params.tobytes()).hexdigest(),
-            duration=_durations(used),
+            duration=intake.durations,
             others=others,
             joined=NO_IDS if state.ledger.since is None else np.flatnonzero(state.ledger.since == plan.round),
             busy=plan.busy,
             late=LateCredit(clients_of(intake.late), origins, late_utility, late_loss),
+            notes=notes,
         )
         state.ledger.record(record)
         state.offers = intake.offers(plan, state.offers, self.gate.max_age)
@@ -343,20 +343,30 @@ class Coordinator:
         state.round += 1
         return record, state
 
-    def _step(self, state: State, plan: RoundPlan, intake: Intake) -> tuple[Rows, FloatArray]:
+    def _step(self, state: State, plan: RoundPlan, intake: Intake) -> Step:
+        """Move the model, unless what would come of it is no model."""
         came = rows_of(plan, intake, state.offers, self.labels)
         rows, state.memory = self.memory.complete(state.memory, plan.round, came, plan.params, state.ledger)
-        weights, state.weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
+        rows = self.gate.rows(rows)
+        said, weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
+        if not np.isfinite(said).all():
+            return Step.none(rows, f"abandoned: {one_line(self.weighting)} gave weights that are not finite")
+        weights, notes = self.gate.capped(said, self.cohort)
         if len(rows.clients):
-            update = combine(weights, rows.deltas, len(state.params))
-            state.params, state.server = self.server.step(state.server, state.params, update, plan.round)
+            with np.errstate(over="ignore", invalid="ignore"):
+                update = combine(weights, rows.deltas, len(state.params))
+                params, server = self.server.step(state.server, state.params, update, plan.round)
+            if not np.isfinite(params).all():
+                return Step.none(rows, "abandoned: the step led to a model that is not finite")
+            state.params, state.server = params, server
+        state.weighting = weighting
         for report in intake.used:
             kept = self.local.keep(plan.params, report, state.params)
             if kept is not None:
                 state.kept[report.client] = kept
         if state.kept:
             self.spill.settle(state.kept, self.spill.ram)
-        return rows, weights
+        return Step(rows, weights, notes)
 
     def _stand_in(
         self, state: State, plan: RoundPlan, evaluate: Evaluate | None, *, old_updates: bool
@@ -374,11 +384,6 @@ class Coordinator:
         """The new model on the data of clients that are not here, and what they would be credited with for it."""
         evals = evaluate(state.params, clients)
         return replace(evals, credit=self.utility.would_credit(state.utility, clients, state.ledger, evals))
-
-
-def _durations(used: list[ClientReport]) -> FloatArray:
-    told = np.array([r.duration for r in used], dtype=np.float64)
-    return told if np.isfinite(told).any() else NO_FLOATS
 
 
 def _both(available: Ids, busy: Ids) -> Ids:

@@ -48,6 +48,8 @@ def _participants(
     if rule.needs_evaluation and evaluate is not None:
         evals = evaluate(state.params, np.array([r.client for r in used], dtype=np.int64))
     utility, loss, state.utility = rule.credit(state.utility, used, state.ledger, evals)
+    if len(state.params):  # who sends the model back has done nothing, whatever it says that it gained
+        utility = np.where([bool(np.any(report.delta)) for report in used], utility, 0.0)
     return utility, np.where(np.isfinite(loss), loss, np.nan)  # a diverged model has no known loss
 
 

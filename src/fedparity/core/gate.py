@@ -1,9 +1,10 @@
 """The one validator before every aggregator: what cannot be used drops its client, never the round.
 
 Two doors. `decode` turns bytes from a network into an update: a safetensors file whose header is checked against what
-the model is made of (names, types, shapes, offsets, total size) before a single number is allocated. `Gate.refusal`
-then looks at the report itself: the nonce of this run, round and client, finite numbers, a bounded norm, a sane number
-of samples.
+the model is made of (names, types, shapes, offsets, total size) before a single number is allocated. `Gate.admit` then
+builds a clean report out of the one that came: Python's own numbers and texts, each within its bounds, arrays of known
+length, finite and of bounded length, the nonce of this run, round and client. Nothing behind it meets anything else,
+and whatever goes wrong in building is a refusal.
 """
 
 from __future__ import annotations
@@ -12,22 +13,23 @@ import hashlib
 import hmac
 import json
 import math
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError, RefusedError
-from fedparity.core.types import ClientReport, RoundPlan, Vector
+from fedparity.core.rows import squared_lengths
+from fedparity.core.types import ClientReport, FloatArray, Prototypes, RoundPlan, Rows, Vector
 
 MAX_SAMPLES = 10**9
+MAX_NUMBER = 1e12
+"""Largest loss, accuracy or duration that is believed."""
 MAX_HEADER = 1 << 20
 MAX_REASON = 200
 MIN_KEY = 16
-FLOAT, INFINITE = {float}, {math.inf, -math.inf}
 DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
 
 
@@ -75,48 +77,116 @@ class Gate:
     """Seconds after which an engine with a clock waits no longer for reports; None: it waits."""
     max_age: int = 0
     """By how many rounds a report may be late and still be used, as a stale row; 0: late ones are not."""
+    max_weight: float | None = None
+    """Most that one row counts in a step, in shares 1/m of a cohort of m; None: as much as the weighting says."""
+    most_samples: float | None = None
+    """Most samples that a row counts for, as a multiple of the median of its round; None: as many as it claims."""
 
     def __post_init__(self) -> None:
         checks.positive("max_norm", self.max_norm)
         checks.at_least("max_samples", self.max_samples, 1)
         checks.at_least("max_age", self.max_age, 0)
+        for name in ("max_weight", "most_samples"):
+            if (most := getattr(self, name)) is not None:
+                checks.between(name, most, 1, 1e9)
         if self.deadline is not None:
             checks.positive("deadline", self.deadline)
         if self.remote and len(self.key) < MIN_KEY:
             raise ConfigError(f"key has {len(self.key)} bytes; a remote gate needs {MIN_KEY}: secrets.token_bytes(32)")
 
-    def refusal(self, report: ClientReport, plan: RoundPlan) -> str | None:
-        """Why this report cannot be used, or None if it can."""
-        if report.nonce is None and self.remote and report.failure is None:  # a failure may be the engine's own word
-            return "there is no nonce"
-        if report.nonce is not None and not _same_text(report.nonce, nonce(plan, report.client)):
-            return "the nonce is not of this run, round and client"
-        if report.failure is not None:
-            return printable(report.failure)
-        delta = report.delta
-        if not isinstance(delta, np.ndarray):
-            return "no update"
-        if delta.dtype != plan.params.dtype:
-            return f"update is {delta.dtype}, not {plan.params.dtype}"
-        if delta.shape != plan.params.shape:
-            return f"update has shape {delta.shape}, not {plan.params.shape}"
-        if (reason := self._too_long(delta)) is not None:
-            return reason
-        if not (_is_number(report.num_samples) and 0 < report.num_samples <= self.max_samples):
-            return f"num_samples must be between 1 and {self.max_samples}"
-        said = (report.loss_before, report.loss_after, report.accuracy_before, report.loss_rms, report.duration)
-        # Honest clients send floats, which are looked at together.
-        if any(map(_infinite, said)) if {*map(type, said)} - FLOAT else not INFINITE.isdisjoint(said):
-            return "a reported loss or accuracy is infinite"
-        return None
+    def admit(self, report: ClientReport, plan: RoundPlan) -> ClientReport | str:
+        """The report as it may be used, or why it cannot be."""
+        try:
+            return self._clean(report, plan)
+        except RefusedError as error:
+            return printable(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's object does, it is that client's failure
+            return printable(f"the report cannot be read ({type(error).__name__})")
 
-    def _too_long(self, delta: Vector) -> str | None:
+    def _clean(self, report: ClientReport, plan: RoundPlan) -> ClientReport:
+        client = whole(report.client)
+        if client is None:
+            raise RefusedError("there is no client")
+        if report.nonce is None and self.remote and report.failure is None:  # a failure may be the engine's own word
+            raise RefusedError("there is no nonce")
+        if report.nonce is not None and not _same_text(report.nonce, nonce(plan, client)):
+            raise RefusedError("the nonce is not of this run, round and client")
+        if report.failure is not None:
+            raise RefusedError(report.failure if isinstance(report.failure, str) else "failed, and did not say why")
+        samples = whole(report.num_samples)
+        if samples is None or not 0 < samples <= self.max_samples:
+            raise RefusedError(f"num_samples must be between 1 and {self.max_samples}")
+        duration = _number(report.duration)
+        if duration < 0:
+            raise RefusedError("a reported duration is below 0")
+        size = len(plan.params)
+        keeps = None if plan.local is None or report.kept is None else plan.local.keeps(size)
+        return ClientReport(
+            client,
+            self._vector(report.delta, plan.params.dtype, size, "update"),
+            samples,
+            loss_before=_number(report.loss_before),
+            loss_after=_number(report.loss_after),
+            accuracy_before=_number(report.accuracy_before),
+            loss_rms=_number(report.loss_rms),
+            duration=duration,
+            nonce=report.nonce,
+            kept=None if keeps is None else self._vector(report.kept, plan.params.dtype, keeps, "kept model"),
+            prototypes=None if report.prototypes is None else self._prototypes(report.prototypes, size),
+            origin=None if report.origin is None else whole(report.origin),
+        )
+
+    def _vector(self, given: object, dtype: np.dtype[Any], size: int, what: str) -> Vector:
+        if not isinstance(given, np.ndarray):
+            raise RefusedError(f"no {what}")
+        if given.dtype != dtype:
+            raise RefusedError(f"{what} is {given.dtype}, not {dtype}")
+        if given.shape != (size,):
+            raise RefusedError(f"{what} has shape {given.shape}, not {(size,)}")
+        vector: Vector = np.asarray(given)
         # One quick pass, in the update's own precision, clears nearly all; what it does not is looked at closely.
-        if float(np.vdot(delta, delta)) <= 0.5 * self.max_norm**2:
-            return None
-        if not np.isfinite(delta).all():
-            return "update is not finite"
-        return None if _length(delta) <= self.max_norm else f"update is longer than {self.max_norm:g}"
+        if not float(np.vdot(vector, vector)) <= 0.5 * self.max_norm**2:
+            if not np.isfinite(vector).all():
+                raise RefusedError(f"{what} is not finite")
+            if _length(vector) > self.max_norm:
+                raise RefusedError(f"{what} is longer than {self.max_norm:g}")
+        return vector
+
+    def _prototypes(self, given: Prototypes, size: int) -> Prototypes:
+        features, counts = np.array(given.features, dtype=np.float64), np.asarray(given.counts)
+        head = None if given.head is None else whole(given.head)
+        if features.ndim != 2 or counts.shape != features.shape[:1] or (given.head is not None and head is None):
+            raise RefusedError(f"prototypes have shapes {features.shape} and {counts.shape}")
+        last = len(features) * (features.shape[1] + 1)
+        if not (last > 0 and 0 <= (size - last if head is None else head) <= size - last):
+            raise RefusedError(f"prototypes of shape {features.shape} do not fit a model of {size}")
+        self._vector(features.ravel(), features.dtype, features.size, "prototype")
+        fine = np.isfinite(counts) & (counts >= 0) & (counts <= self.max_samples)
+        if not fine.all() or (counts != np.floor(counts)).any():
+            raise RefusedError(f"counts of prototypes must be whole, between 0 and {self.max_samples}")
+        return Prototypes(features, counts.astype(np.int64), head)
+
+    def rows(self, rows: Rows) -> Rows:
+        """The rows of a step without those of earlier rounds that would not be let in today; sizes within bounds."""
+        old = rows.ages > 0
+        if old.any():
+            # A memory may have made them out of what was kept, under a model that has changed since.
+            fine = ~old
+            with np.errstate(over="ignore", invalid="ignore"):
+                fine[old] = squared_lengths([rows.deltas[at] for at in np.flatnonzero(old)]) <= self.max_norm**2
+            rows = rows if fine.all() else rows.only(fine)
+        if self.most_samples is None or not len(rows.clients):
+            return rows
+        return replace(rows, sizes=np.minimum(rows.sizes, self.most_samples * float(np.median(rows.sizes))))
+
+    def capped(self, weights: FloatArray, cohort: int) -> tuple[FloatArray, tuple[str, ...]]:
+        """The weights, none above `max_weight` / cohort, and what is to be said of it."""
+        if self.max_weight is None:
+            return weights, ()
+        most = self.max_weight / cohort
+        over = int(np.count_nonzero(np.abs(weights) > most))
+        said = f"{over} of {len(weights)} weights capped at {self.max_weight:g}/{cohort}"
+        return np.clip(weights, -most, most), (said,) if over else ()
 
 
 def _same_text(given: object, wanted: str) -> bool:
@@ -124,9 +194,22 @@ def _same_text(given: object, wanted: str) -> bool:
     return isinstance(given, str) and hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
 
 
-def _infinite(value: float) -> bool:
-    """Whether this cannot be a loss; NaN can, it is one that is not known."""
-    return not _is_number(value) or abs(value) > sys.float_info.max
+def whole(value: object) -> int | None:
+    """The whole number that this is, as Python's own; None: it is none."""
+    if type(value) is int:
+        return value
+    if isinstance(value, np.integer):
+        return int(value)
+    return int(value) if isinstance(value, (float, np.floating)) and float(value).is_integer() else None
+
+
+def _number(value: object) -> float:
+    """A loss, an accuracy or a time; NaN is one that is not known."""
+    if type(value) is float and -MAX_NUMBER <= value <= MAX_NUMBER:
+        return value
+    if not _is_number(value) or abs(value) > MAX_NUMBER:  # type: ignore[operator,arg-type]
+        raise RefusedError(f"a loss, accuracy or time is no number within {MAX_NUMBER:g}")
+    return float(value)  # type: ignore[arg-type]
 
 
 def _is_number(value: object) -> bool:

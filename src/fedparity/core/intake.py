@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.gate import Gate
+from fedparity.core.gate import Gate, whole
 from fedparity.core.rows import fresh_rows
-from fedparity.core.types import ClientReport, Ids, RoundPlan, Rows
+from fedparity.core.types import NO_FLOATS, ClientReport, FloatArray, Ids, RoundPlan, Rows
 
 NO_REPLY = "no reply"
 AT_ODDS = "two updates that differ"
@@ -37,6 +37,12 @@ class Intake:
         """The same, one per client."""
         return list({report.client: report for report in reversed(self.all)}.values())[::-1]
 
+    @property
+    def durations(self) -> FloatArray:
+        """How long usable reports of this round say they took; empty: none says so."""
+        told = np.array([report.duration for report in self.used], dtype=np.float64)
+        return told if np.isfinite(told).any() else NO_FLOATS
+
     def offers(
         self, plan: RoundPlan, before: Mapping[int, tuple[int, float]], max_age: int
     ) -> dict[int, tuple[int, float]]:
@@ -62,19 +68,22 @@ def sort_out(
     usable: dict[int, ClientReport] = {}
     late: dict[int, ClientReport] = {}
     at_odds: set[int] = set()
-    for report in reports:
-        if report.origin is not None and report.origin != plan.round:
-            if offers.get(report.client, (None,))[0] == report.origin:
-                refused = gate.refusal(report, replace(plan, round=report.origin))
-                late |= {} if refused else {report.client: late.get(report.client, report)}
+    for given in reports:
+        client, origin = _sender(given)
+        if client is None:
             continue
-        if report.client not in reasons:
+        if origin is not None and origin != plan.round:
+            if offers.get(client, (None,))[0] == origin:
+                report = gate.admit(given, replace(plan, round=origin))
+                late |= {} if isinstance(report, str) else {client: late.get(client, report)}
             continue
-        reason = gate.refusal(report, plan)
-        if reason is not None:
-            reasons[report.client].add(reason)
-        elif (first := usable.setdefault(report.client, report)) is not report and _content(first) != _content(report):
-            at_odds.add(report.client)
+        if client not in reasons:
+            continue
+        report = gate.admit(given, plan)
+        if isinstance(report, str):
+            reasons[client].add(report)
+        elif (first := usable.setdefault(client, report)) is not report and _content(first) != _content(report):
+            at_odds.add(client)
     failed = {k: min(why, default=NO_REPLY) for k, why in reasons.items() if k not in usable}
     failed |= dict.fromkeys(at_odds, AT_ODDS)
     return Intake(
@@ -84,10 +93,20 @@ def sort_out(
     )
 
 
-def _content(report: ClientReport) -> tuple[object, ...]:
-    """What a report says, bit by bit; what was measured of it is left out."""
-    numbers = (report.num_samples, report.loss_before, report.loss_after, report.accuracy_before, report.duration)
-    return None if report.delta is None else report.delta.tobytes(), repr(numbers)
+def _sender(report: object) -> tuple[int | None, int | None]:
+    """Whose report it says it is, and of which round; None where that is no number."""
+    try:
+        origin = getattr(report, "origin", None)
+        known = None if origin is None else whole(origin)
+        return (None, None) if origin is not None and known is None else (whole(getattr(report, "client", None)), known)
+    except Exception:  # noqa: BLE001 - a stranger's object; nobody can be named for it
+        return None, None
+
+
+def _content(report: ClientReport) -> str:
+    """What a report says, bit by bit; `admit` has left out what was measured of it."""
+    parts = (part for field in astuple(report) for part in (field if isinstance(field, tuple) else (field,)))
+    return repr([part.tobytes() if isinstance(part, np.ndarray) else part for part in parts])
 
 
 def rows_of(

@@ -79,6 +79,8 @@ def to_json(record: RoundRecord) -> str:
             "utility": record.late.utility.tolist(),
             "loss": _numbers(record.late.loss),
         }
+    if record.notes:
+        fields["notes"] = list(record.notes)
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -113,6 +115,7 @@ def from_json(line: str) -> RoundRecord:
         joined=np.array(f["joined"], dtype=np.int64) if "joined" in f else NO_IDS,
         busy=np.array(f["busy"], dtype=np.int64) if "busy" in f else NO_IDS,
         late=_late(f["late"]) if "late" in f else LateCredit(),
+        notes=tuple(map(str, f.get("notes", ()))),
     )
 
 

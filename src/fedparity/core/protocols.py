@@ -180,6 +180,10 @@ class Local(Component, Protocol):
         """What a participant keeps: it received `params`, and the round ended with the model `result`."""
         return None
 
+    def keeps(self, size: int) -> int:
+        """How many numbers a client that trains a model of `size` numbers may want kept."""
+        return size
+
     def personal(self, kept: Vector, size: int) -> Vector | None:
         """The client's own model of `size` numbers in what it kept, if there is one."""
         return kept[:size]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,20 @@ CHUNK = 1 << 16
 """Numbers of a row taken at a time: what fits a processor's cache."""
 RELEASE = 1 << 22
 """Bytes of mapped files looked at before their pages are given back; the system maps some of what lies around them."""
+
+
+class Step(NamedTuple):
+    """What a round's rows and weights made of the model, and what must be said of it."""
+
+    rows: Rows
+    weights: FloatArray
+    notes: tuple[str, ...] = ()
+    usable: bool = True
+
+    @classmethod
+    def none(cls, rows: Rows, why: str) -> Step:
+        """The model stays as it is."""
+        return cls(rows.only(np.zeros(len(rows.clients), dtype=np.bool_)), NO_FLOATS, (why,), usable=False)
 
 
 def fresh_rows(plan: RoundPlan, used: Sequence[ClientReport], labels: NDArray[np.int64] | None) -> Rows:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -248,6 +248,12 @@ class Rows:
     shares: FloatArray | None = None
     """Share of all samples that each client of the population holds; None: clients have not said what they hold."""
 
+    def only(self, kept: BoolArray) -> Rows:
+        """Some of the rows."""
+        columns = {name: getattr(self, name)[kept] for name in ("clients", "ages", "sizes", "losses", "probs")}
+        deltas = [self.deltas[at] for at in np.flatnonzero(kept)]
+        return replace(self, deltas=deltas, rates=None if self.rates is None else self.rates[kept], **columns)
+
 
 @dataclass(frozen=True, slots=True)
 class SurrogateCredit:
@@ -292,6 +298,8 @@ class Extras:
     busy: Ids = field(default_factory=lambda: NO_IDS)
     """Who was online, but still at work for an earlier round."""
     late: LateCredit = field(default_factory=LateCredit)
+    notes: tuple[str, ...] = ()
+    """What was done to the round to keep it safe: why it was abandoned, how many weights were capped."""
 
 
 @dataclass(frozen=True, slots=True)

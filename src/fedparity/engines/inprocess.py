@@ -1,20 +1,28 @@
-"""Clients that live in this process: a task trains each of them, with a stream of random numbers of its own."""
+"""Clients that live in this process: a task trains each of them, with a stream of random numbers of its own.
+
+An exception in one client's training is that client's failure, if it is one that data can cause (`OF_A_CLIENT`) and
+others of the cohort get through. What else is raised, or is raised by everybody, is a mistake in a program or the
+machine's (no memory, no disk): it ends the run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedparity.availability.speeds import Clock
 from fedparity.core import checks
-from fedparity.core.errors import ConfigError
+from fedparity.core.errors import ConfigError, FedparityError
 from fedparity.core.loop import Stopped
 from fedparity.core.protocols import Engine, Measure, Task, TrainsMany
 from fedparity.core.reprs import one_line
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, RoundPlan, Vector
+
+OF_A_CLIENT = (ArithmeticError, LookupError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +62,30 @@ class InProcess(Engine):
         if isinstance(self.task, TrainsMany):
             if self.stop is not None and self.stop():
                 raise Stopped
-            return self.task.train_many(jobs)
+            with suppress(*OF_A_CLIENT):  # whose fault it was shows one by one
+                return self.task.train_many(jobs)
         if self.workers == 1:
-            return [self._one(job) for job in jobs]
-        with ThreadPoolExecutor(self.workers) as pool:
-            return list(pool.map(self._one, jobs))
+            found = [self._one(job) for job in jobs]
+        else:
+            with ThreadPoolExecutor(self.workers) as pool:
+                found = list(pool.map(self._one, jobs))
+        errors = [one for one in found if isinstance(one, Exception)]
+        if len(errors) == len(jobs) > 1:
+            raise errors[0]
+        return [
+            ClientReport(job.client, failure=f"{type(one).__name__}: {one}") if isinstance(one, Exception) else one
+            for job, one in zip(jobs, found, strict=True)
+        ]
 
-    def _one(self, job: Job) -> ClientReport:
+    def _one(self, job: Job) -> ClientReport | Exception:
         if self.stop is not None and self.stop():
             raise Stopped
-        return self.task.train(job)
+        try:
+            return self.task.train(job)
+        except FedparityError:
+            raise
+        except OF_A_CLIENT as error:
+            return error
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Score `params` on each client's own data."""

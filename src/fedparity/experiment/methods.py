@@ -7,9 +7,10 @@ the others have, unless the spec says so: set `cohort` to the number of clients 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fedparity.core.errors import unknown
+from fedparity.core.gate import Gate
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 FEDAVG = "McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017"
@@ -31,6 +32,8 @@ class Method:
     schedule: str | None = None
     """What the local rate is multiplied by, round by round; None: the run's own schedule."""
     reference: str | None = None
+    gate: Gate = field(default_factory=Gate)
+    """Bounds on what one client can do to a step; as published, none."""
 
 
 def _cup(summary: str, target: str = "") -> Method:
@@ -43,6 +46,12 @@ _OURS = {
     "parity": Method("Closed loop towards equal shares, looking ahead (the default).", "parity"),
     "parity_opportunity": Method("Parity, towards equal selections per round online.", "parity:target=opportunity"),
     "parity_utility": Method("Parity, towards equal utility per round online.", "parity:target=utility"),
+    "deployment": Method(
+        "Parity as deployed: a quota, a bound per round, updates cut to the usual length, weights of at most 3/m.",
+        "parity_deployment",
+        "clipped_past",
+        gate=Gate(max_weight=3, most_samples=3),
+    ),
     "cup": _cup("The whole system: parity's schedule, utility credited to the absent, their last updates in the step."),
     "cup_opportunity": _cup("The same, towards equal selections per round online.", ":target=opportunity"),
     "cup_utility": _cup("The same, towards equal utility per round online.", ":target=utility"),

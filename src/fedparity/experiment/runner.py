@@ -12,6 +12,7 @@ import numpy as np
 
 from fedparity.core.coordinator import Coordinator
 from fedparity.core.errors import ConfigError, InputError
+from fedparity.core.gate import Gate
 from fedparity.core.imports import without_imports
 from fedparity.core.journal import Journal
 from fedparity.core.ledger import Ledger
@@ -28,6 +29,7 @@ from fedparity.engines import InProcess, Intermittent
 from fedparity.estimators import Oracle
 from fedparity.experiment.facts import facts_of
 from fedparity.experiment.inputs import input_digests
+from fedparity.experiment.methods import METHODS
 from fedparity.experiment.metrics_log import MetricsLog
 from fedparity.experiment.results import open_store
 from fedparity.experiment.run import MethodRun, Run
@@ -107,6 +109,7 @@ def build_coordinator(
         over_select=spec.over_select,
         min_reports=spec.min_reports,
         labels=None if task is None else task.label_counts(),
+        gate=METHODS[contender.name].gate if contender.name in METHODS else Gate(),
     )
 
 

@@ -92,3 +92,7 @@ class PhpFl(Local):
     def keep(self, params: Vector, report: ClientReport, result: Vector) -> Vector | None:
         """The local model, the importance of its weights, and how often the client took part, one after the other."""
         return report.kept
+
+    def keeps(self, size: int) -> int:
+        """A model, as many importances, and one count."""
+        return 2 * size + 1

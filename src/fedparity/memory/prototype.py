@@ -4,14 +4,15 @@
     complete: for each missing client a stale row, -rate grad in the head's entries and 0 elsewhere; its size is n
 
 A client's report has the mean of each label's features before the last layer, and how many samples there are; for a
-missing one the server takes a step of the last layer alone. Where that lies in the vector the task says with the first
-prototypes (after it may come running means of batch norm, which are nobody's to step on); prototypes for another place
-are not kept. Weighting `decayed_mean:by=size` gives a row eta times count. Memory: N C (F + 1) x 8 bytes; rows are
-zeros that take no memory until they are touched.
+missing one the server takes a step of the last layer alone. Where that lies in the vector (after it may come running
+means of batch norm, which are nobody's to step on) and its shape are what most prototypes of the first round say; those
+for another place or of another shape are not kept. Weighting `decayed_mean:by=size` gives a row eta times count.
+Memory: N C (F + 1) x 8 bytes; rows are zeros that take no memory until they are touched.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -95,14 +96,17 @@ class Prototype(Memory[Means]):
 
     def remember(self, state: Means, reports: Sequence[ClientReport]) -> Means:
         """Keep this round's prototypes in place of earlier ones."""
-        for report in reports:
-            if report.prototypes is not None:
-                if not state.kept:
-                    state.head = report.prototypes.head
-                if report.prototypes.head != state.head:
-                    continue
-                found = np.column_stack([report.prototypes.features, report.prototypes.counts])
-                state.kept[report.client] = np.nan_to_num(found)
-                state.sizes[report.client] = float(found[:, -1].sum())
+        sent = [(report, report.prototypes) for report in reports if report.prototypes is not None]
+        places = Counter((means.head, means.features.shape) for _, means in sent)
+        if state.kept:
+            labels, columns = next(iter(state.kept.values())).shape
+            place: tuple[int | None, tuple[int, ...]] = (state.head, (labels, columns - 1))
+        elif sent:  # one client cannot say where the last layer lies: most of the first round do
+            place = max(places, key=lambda found: (places[found], str(found)))
+            state.head = place[0]
+        for report, means in sent:
+            if (means.head, means.features.shape) == place:
+                state.kept[report.client] = np.column_stack([means.features, means.counts])
+                state.sizes[report.client] = float(means.counts.sum())
                 state.losses[report.client] = report.loss_before
         return state

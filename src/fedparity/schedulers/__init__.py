@@ -20,6 +20,7 @@ from fedparity.schedulers.refl import Refl
 from fedparity.schedulers.rollout import Rollout
 from fedparity.schedulers.turns import LeastServed, OldestFirst, RoundRobin
 from fedparity.schedulers.uniform import Population, Uniform
+from fedparity.schedulers.with_company import WithCompany
 from fedparity.schedulers.with_floor import WithFloor
 from fedparity.schedulers.with_label_coverage import WithLabelCoverage
 from fedparity.schedulers.with_quota import WithQuota
@@ -28,7 +29,9 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
     "scheduler",
     {
         "parity": Parity,
-        "parity_deployment": partial(WithQuota, inner="parity:ratio=1.1", spare="fill"),
+        "parity_deployment": partial(
+            WithCompany, inner="with_quota:inner=parity:ratio=1.1;;ahead=false;spare=fill", share=1 / 3
+        ),
         "rollout": Rollout,
         "uniform": Uniform,
         "population": Population,
@@ -51,6 +54,7 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
         ),
         "power_of_choice": PowerOfChoice,
         "with_quota": WithQuota,
+        "with_company": WithCompany,
         "with_floor": WithFloor,
         "with_label_coverage": WithLabelCoverage,
         "fixed": Fixed,
@@ -78,6 +82,7 @@ __all__ = [
     "Rollout",
     "RoundRobin",
     "Uniform",
+    "WithCompany",
     "WithFloor",
     "WithLabelCoverage",
     "WithQuota",

@@ -31,9 +31,9 @@ all alike and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4), or wha
 unit gains this is the order of target = opportunity.
 
 Equal opportunity is also what the order is held to: relative to medians, x_k g_k^(-1/alpha) stays between 1 / sqrt(b)
-and b^2 times its counterpart with unit gains, b = 3^((1 - r)^2 q), or 1 if a third of those online are asked anyway: a
+and b^2 times its counterpart with unit gains, b = 1.5^((1 - r)^2 q), or 1 if a third of those online are asked: a
 client whose utility is luck or timing is neither dropped nor pampered for it. q is 1 as long as who is rare fares like
-everybody else and falls to 0 as their losses stay behind (`skew` from 1.05 to 1.25): where availability tells the data,
+everybody else and falls to 0 as their losses stay behind (`skew` from 1.02 to 1.1): where availability tells the data,
 holding back who gains much would starve the model of what only they know, so that there the rule is equal opportunity.
 Only once gains are seen to be the clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no
 other cure than slots: then the band opens, to b^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains nothing
@@ -41,25 +41,29 @@ then comes last. At alpha = 1 a client that scales its reports changes nothing.
 
 Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: the order
 stays within sqrt(ratio) of that by opportunity. A quota bounds what anything can do: `with_quota` around parity; rates
-and medians stay those of everybody online, hidden or not.
+and medians stay those of everybody online, hidden or not. Who registers while the run is under way enters behind
+everybody who is online, so that nobody gains by registering anew; the price is that an honest newcomer waits for its
+turn like somebody who was just asked.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedparity.core import checks
+from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Feedback, Scheduler
-from fedparity.core.types import Cohort, FloatArray, RoundView
+from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import lowest
 from fedparity.schedulers.gains import Gains
 
-BAND, OPEN, MOST_PRUDENT = 3.0, 20.0, 4.0
-ALIKE, APART = 1.05, 1.25
+BAND, OPEN, MOST_PRUDENT = 1.5, 20.0, 4.0
+ALIKE, APART = 1.02, 1.1
 """Skews between which availability comes to be taken to tell the data."""
 CROWDED, NOTHING = 1 / 3, 0.05
 """If more of those online are asked there is no choice to make; a relative gain below this is none."""
@@ -74,6 +78,8 @@ class Course:
     """Rounds online of all clients, this one included."""
     gains: Gains | None
     """Learned for target = utility alone."""
+    entry: FloatArray = field(metadata=PER_CLIENT)
+    """What each newcomer counts as having been given when it came; NaN: it has not been seen yet."""
 
     @property
     def rate(self) -> float:
@@ -92,6 +98,8 @@ class Parity(Scheduler[Course]):
     """Target utility: 1 is proportional fairness, large values are max-min; below 1 who gains most counts more."""
     ratio: float | None = None
     """Largest ratio that reports can make in the order; higher trusts reports more; none: a band of its own."""
+    ahead: bool = True
+    """Whether to look to the end of the run; false: one selection ahead, so that nobody is put off for long."""
 
     def __post_init__(self) -> None:
         if isinstance(self.target, str):
@@ -109,7 +117,8 @@ class Parity(Scheduler[Course]):
 
     def init(self, num_clients: int) -> Course:
         """Nobody has been asked."""
-        return Course(0, 0, Gains.none(num_clients) if self.target == "utility" else None)
+        gains = Gains.none(num_clients) if self.target == "utility" else None
+        return Course(0, 0, gains, np.full(num_clients, np.nan))
 
     def learn(self, state: Course, feedback: Feedback) -> Course:
         """Take in what a round was worth to those that took part."""
@@ -124,6 +133,8 @@ class Parity(Scheduler[Course]):
         state.slots += min(whole.cohort, len(whole.available))
         state.online += len(whole.available)
         behind = self._ends_up_with(state, whole)
+        if whole.ledger.since is not None:
+            behind = _entered(state.entry, whole.available, whole.ledger.since, behind)
         if whole is not view:
             behind = behind[np.isin(whole.available, view.available, assume_unique=True)]
         return lowest(view.available, behind, view.cohort, rng), state
@@ -133,7 +144,7 @@ class Parity(Scheduler[Course]):
         beta = {"share": 0.0, "opportunity": 1.0, "utility": 1.0}.get(str(self.target))
         beta = float(self.target) if beta is None else beta
         # Without a known end the outlook is one selection long: enough to prefer the rarer of two equals.
-        outlook = view.pi if view.remaining is None else state.rate * view.remaining
+        outlook = view.pi if view.remaining is None or not self.ahead else state.rate * view.remaining
         given = ledger.selected[ids] + 0.5 + outlook
         if beta == 0:
             return given
@@ -166,3 +177,13 @@ class Parity(Scheduler[Course]):
         blind = min(max((APART - gains.skew()) / (APART - ALIKE), 0.0), 1.0)
         band = BAND ** ((choice + (OPEN - 1) * own) * blind)
         return np.where(relative < NOTHING, np.inf, np.clip(key, counted / math.sqrt(band), counted * band * band))
+
+
+def _entered(entry: FloatArray, ids: Ids, since: NDArray[np.int32], behind: FloatArray) -> FloatArray:
+    """Where everybody stands, newcomers from where they entered on."""
+    new = (since[ids] > 0) & np.isnan(entry[ids])
+    known = np.nan_to_num(entry[ids])
+    stands = behind + known
+    if new.any() and not new.all():
+        entry[ids[new]] = np.maximum(stands[~new].max() - behind[new], 0.0)
+    return np.asarray(behind + np.nan_to_num(entry[ids]), dtype=np.float64)

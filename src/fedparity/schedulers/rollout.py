@@ -53,7 +53,7 @@ class Rollout(Scheduler[Course]):
             raise ConfigError(
                 f"rollout simulates every client, at most {MOST_CLIENTS}, but there are {num_clients}; use parity"
             )
-        return Course(0, 0, None)
+        return Course(0, 0, None, np.full(num_clients, np.nan))
 
     def select(self, state: Course, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, Course]:
         """The available clients that end up with least."""

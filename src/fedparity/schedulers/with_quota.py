@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from fedparity.core import checks
+from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Feedback
 from fedparity.core.types import NO_IDS, BoolArray, Cohort, RoundView
 from fedparity.schedulers.inner import Watched, Wrapper, only
@@ -59,9 +60,17 @@ class WithQuota(Wrapper):
 
     def _below(self, state: Watched, view: RoundView) -> BoolArray:
         """Which of the available have not been asked so often yet."""
-        most = max(1, math.floor(self.quota * (view.cohort * self.window / view.ledger.num_clients)))
+        most = max(1, math.floor(self.quota * (view.cohort * self.window / self._population(view.ledger))))
         asked, times = np.unique(np.concatenate([*state.recent, NO_IDS]), return_counts=True)
         return ~np.isin(view.available, asked[times >= most], assume_unique=True)
+
+    def _population(self, ledger: Ledger) -> int:
+        """N; who registered during the run counts after a window, and while it is seen: names alone dilute nothing."""
+        if ledger.since is None:
+            return ledger.num_clients
+        lately = ledger.rounds - self.window
+        counts = (ledger.since == 0) | ((ledger.since <= lately) & (ledger.last_online >= lately))
+        return max(1, int(np.count_nonzero(counts)))
 
     def learn(self, state: Watched, feedback: Feedback) -> Watched:
         """As the inner scheduler does."""

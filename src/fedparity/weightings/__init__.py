@@ -9,6 +9,7 @@ from fedparity.weightings.aaggff import AAggFF
 from fedparity.weightings.adjusted import AvailabilityAdjusted
 from fedparity.weightings.agnostic import Agnostic
 from fedparity.weightings.cafed import CaFed
+from fedparity.weightings.clipped_past import ClippedPast
 from fedparity.weightings.compensated import UtilityCompensated
 from fedparity.weightings.core import Core
 from fedparity.weightings.decayed_mean import DecayedMean
@@ -41,6 +42,7 @@ WEIGHTINGS: Registry[Weighting[Any]] = Registry(
         "ipw": InverseProbability,
         "fedau": FedAU,
         "clipped": Clipped,
+        "clipped_past": ClippedPast,
         "geometric_median": GeometricMedian,
         "rfa": partial(GeometricMedian, steps=4, by="size"),
         "krum": Krum,
@@ -66,6 +68,7 @@ __all__ = [
     "BySize",
     "CaFed",
     "Clipped",
+    "ClippedPast",
     "Core",
     "DecayedMean",
     "F3ast",

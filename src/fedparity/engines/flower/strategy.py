@@ -283,12 +283,12 @@ def _check_stock(coordinator: Coordinator, *, losses: bool) -> None:
     if missing:
         fix = "wrap the ClientApp, app = WithLosses(app), and give losses=True" if not losses else "use `client_app`"
         raise ConfigError(f"a rule in use needs {missing[0]} from clients, which stock ones do not report; {fix}")
-    by_utility = getattr(coordinator.scheduler, "target", None) == "utility"
-    if by_utility and not losses:
+    needs = [what for what in coordinator.scheduler.requires if what != "utility" or not losses]
+    if "utility" in needs:
         raise ConfigError(
-            "target='utility' needs losses, which stock clients do not report; wrap the ClientApp, app ="
+            "a scheduler by utility needs losses, which stock clients do not report; wrap the ClientApp, app ="
             " WithLosses(app), and give losses=True"
         )
-    if coordinator.scheduler.requires or coordinator.utility.needs_evaluation:
-        what = coordinator.scheduler.requires[0] if coordinator.scheduler.requires else "an evaluation in the round"
+    if needs or coordinator.utility.needs_evaluation:
+        what = needs[0] if needs else "an evaluation in the round"
         raise ConfigError(f"a rule in use needs {what}, which a Flower strategy cannot ask for; use `serve`")

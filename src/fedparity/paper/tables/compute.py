@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -62,19 +62,18 @@ class Kitchen:
                         found.setdefault(run, {}).setdefault(rate, []).append(cell["numbers"]["accuracy"])
         return found
 
-    def rate(self, block: Block, run: str) -> float | None:
-        """The best rate of a run, a tie to the smaller; None: the block's own, or not tuned yet."""
-        found = self.rates(block).get(run, {})
-        if block.tuning is None or len(found) < len(block.tuning.rates):
-            return None
-        return max(sorted(found), key=lambda rate: float(np.mean(found[rate])))
+    def chosen(self, block: Block) -> dict[str, float | None]:
+        """The best rate of each run, a tie to the smaller; None: the block's own, or not tuned yet."""
+        found = self.rates(block)
+        tried = 0 if block.tuning is None else len(block.tuning.rates)
+        return {run: _best(found[run]) if len(found.get(run, ())) == tried > 0 else None for run in runs_of(block.rows)}
 
     def todo(self, what: What, only: tuple[str, ...] = ()) -> Iterator[tuple[Block, Row, int]]:
         """Every cell that is missing, in the order in which it is done: block by block, seed by seed."""
         for block in self.recipe.needed(what):
             if only and block.name not in only:
                 continue
-            cells, rates = self.cells(block), {run: self.rate(block, run) for run in runs_of(block.rows)}
+            cells, rates = self.cells(block), self.chosen(block)
             for seed in range(block.seeds):
                 for run, row in runs_of(block.rows).items():
                     if cells.get(run, seed, rates[run], digest_of(row.spec())) is None:
@@ -113,7 +112,8 @@ class Kitchen:
             self._tune(block)
             cells = self.cells(block)
             missing = [(row, seed) for _, row, seed in self.todo(what, (block.name,))]
-            jobs = [(self.folder, block, row, seed, self.rate(block, row.run)) for row, seed in missing]
+            rates = self.chosen(block)
+            jobs = [(self.folder, block, row, seed, rates[row.run]) for row, seed in missing]
             with closing(self._each(cell_of, jobs, alone=block.kept)) as made:
                 for (_, _, row, seed, rate), found in made:
                     cells.put(row.run, seed, rate, digest_of(row.spec()), **found)
@@ -143,7 +143,7 @@ class Kitchen:
 
     def _each(
         self, work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], *, alone: bool
-    ) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    ) -> Generator[tuple[tuple[Any, ...], Any], None, None]:
         """Jobs with what came of them, in their order; `alone`: each uses all processors by itself."""
         if alone or self._pool is None:
             yield from ((job, work(*job, self._tasks, self.told)) for job in jobs)
@@ -156,6 +156,10 @@ class Kitchen:
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def _best(accuracies: Mapping[float, Sequence[float]]) -> float:
+    return max(sorted(accuracies), key=lambda rate: float(np.mean(accuracies[rate])))
 
 
 _TASKS = Tasks()

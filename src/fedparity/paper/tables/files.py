@@ -20,7 +20,7 @@ from typing import Any
 from fedparity.core.files import csv_text, write_text
 from fedparity.metrics import PairedDifference
 from fedparity.paper.tables.blocks import Block, What
-from fedparity.paper.tables.cells import brief
+from fedparity.paper.tables.cells import brief, make_folder
 from fedparity.paper.tables.compute import Kitchen
 from fedparity.paper.tables.figures import (
     CURVE_COLUMNS,
@@ -48,6 +48,7 @@ def produce(kitchen: Kitchen, what: What, trace: Path | None) -> dict[str, Any]:
     found = [result(kitchen, block) for block in blocks]
     known = [one for one in found if one.table.seeds]
     out = kitchen.folder
+    make_folder(out)
     summary: dict[str, Any] = {"what": what, "scale": kitchen.recipe.scale, "blocks": []}
     if what in {"table2", "all"}:
         main = [one for one in known if not one.block.curves]

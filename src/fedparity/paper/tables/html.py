@@ -81,7 +81,7 @@ def cell(found: Result, key: str, row: str) -> str:
 
 def _named(found: Result, row: str) -> str:
     """A row that has another number of seeds than the block says so."""
-    return row if len(found.done[row]) == found.seeds else f"{row} ({len(found.done[row])} seeds)"
+    return row if len(found.done[row]) == found.seeds else f"{row} ({words.plural(len(found.done[row]), 'seed')})"
 
 
 def _block(found: Result) -> str:

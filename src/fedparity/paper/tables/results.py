@@ -81,7 +81,7 @@ def results(kitchen: Kitchen, blocks: Sequence[Block]) -> list[Result]:
 def result(kitchen: Kitchen, block: Block) -> Result:
     """One block from its cells."""
     cells = kitchen.cells(block)
-    rates = {run: kitchen.rate(block, run) for run in runs_of(block.rows)}
+    rates = kitchen.chosen(block)
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for run, row in runs_of(block.rows).items():
         kept = {s: cells.get(run, s, rates[run], digest_of(row.spec())) for s in range(block.seeds)}

@@ -121,7 +121,7 @@ def tuned_of(block: Block, how: Tuning, row: Row, rates: Sequence[float], tasks:
     done = execute(wide, task=lambda seed: tasks.of(wide, seed, told), callbacks=stops)
     if not done.complete:
         raise StoppedError
-    return tuned(spec, rates, done).accuracy[0]
+    return np.asarray(tuned(spec, rates, done).accuracy[0])
 
 
 def _kept(found: dict[str, float]) -> dict[str, float | None]:

@@ -1,0 +1,179 @@
+"""Attackers among honest clients: share of slots and of weight, worst window, rounds in which they hold a third.
+
+Nothing is trained; every participation is worth about 1 to whoever takes part. Attackers are the first clients of the
+population and whoever they register as later. A slot that is lost to a failure counts as taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fedparity.availability import AVAILABILITY
+from fedparity.core import checks
+from fedparity.core.coordinator import Coordinator
+from fedparity.core.errors import ConfigError
+from fedparity.core.ledger import Ledger
+from fedparity.core.loop import run
+from fedparity.core.protocols import Engine, Measure
+from fedparity.core.rng import stream
+from fedparity.core.trace import Trace
+from fedparity.core.types import BoolArray, ClientReport, Evals, FloatArray, Ids, RoundPlan, RoundRecord, Vector
+from fedparity.testing.attacks.kinds import ATTACKS, Attack, Presence
+
+NOISE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Who plays: everything but the scheduler and the attack."""
+
+    availability: str = "bernoulli"
+    """When honest clients are there."""
+    clients: int = 100
+    """How many clients there are, attackers among them (N)."""
+    cohort: int = 10
+    """How many are asked per round (m)."""
+    rounds: int = 1000
+    """How many rounds there are (T)."""
+    attackers: int = 10
+    """How many clients are attackers."""
+    seeds: int = 8
+    """Over how many seeds figures are means."""
+    window: int = 100
+    """Rounds of the window whose worst share is looked for."""
+
+    def __post_init__(self) -> None:
+        for name in ("clients", "cohort", "rounds", "attackers", "seeds", "window"):
+            checks.at_least(name, getattr(self, name), 1)
+        if self.attackers >= self.clients:
+            raise ConfigError(f"attackers={self.attackers} but there are {self.clients} clients; lower it")
+
+    @property
+    def fair_share(self) -> float:
+        """What attackers would get if slots were dealt evenly."""
+        return self.attackers / self.clients
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What attackers gained, in shares: means over seeds, the worst of several ways to attack."""
+
+    attack: str
+    share: float
+    """Of all slots."""
+    share_sd: float
+    worst_window_share: float
+    """Of the slots of the window that was worst."""
+    weight_share: float
+    """Of all weight in the model's steps."""
+    largest_weight: float
+    """Of one row in one step."""
+    rounds_with_a_third: float
+    """Share of the rounds in which attackers held at least a third of the cohort."""
+    fair_share: float
+
+
+@dataclass(slots=True)
+class _Register(Engine):
+    """Clients that come and go as the population says, attackers as they please."""
+
+    trace: Trace
+    present: BoolArray | None
+    attack: Attack
+    arena: Arena
+    num_clients: int
+    mine: list[list[int]] = field(default_factory=list)
+    """Of each attacker, the clients that it is registered as."""
+
+    @classmethod
+    def of(cls, arena: Arena, attack: Attack, presence: Presence | None, seed: int) -> _Register:
+        trace = AVAILABILITY.build(arena.availability).draw(arena.clients, arena.rounds, seed)
+        rng = stream(seed, "attack")
+        present = None if presence is None else presence(arena.rounds, arena.attackers, rng)
+        more = iter(range(arena.clients, arena.clients + arena.attackers * (attack.identities - 1)))
+        mine = [[k, *(next(more) for _ in range(attack.identities - 1))] for k in range(arena.attackers)]
+        return cls(trace, present, attack, arena, arena.clients + arena.attackers * (attack.identities - 1), mine)
+
+    def is_attacker(self, clients: Ids) -> BoolArray:
+        return np.asarray((clients < self.arena.attackers) | (clients >= self.arena.clients))
+
+    def available(self, round: int) -> Ids:
+        online = self.trace.online(round)
+        if self.present is None:
+            return online.astype(np.int64)
+        honest = online[online >= self.arena.attackers]
+        there = [
+            ids[round % len(ids)] for ids, is_there in zip(self.mine, self.present[round], strict=True) if is_there
+        ]
+        return np.sort(np.concatenate([honest, np.array(there, dtype=np.int64)]).astype(np.int64))
+
+    def train(self, plan: RoundPlan) -> Iterable[ClientReport]:
+        asked = plan.cohort.clients
+        gains = np.maximum(0.0, 1 + NOISE * stream(plan.seed, "gain", plan.round).standard_normal(len(asked)))
+        nothing = np.zeros_like(plan.params)
+        for client, gain, mine in zip(asked.tolist(), gains.tolist(), self.is_attacker(asked).tolist(), strict=True):
+            report = ClientReport(client, nothing, 10, loss_before=gain, loss_after=0.0, loss_rms=gain, duration=1.0)
+            yield self.attack.says(report) if mine else report
+        if self.attack.renews:
+            for ids in self.mine:
+                if ids[0] in asked:
+                    ids[0] = self.num_clients
+                    self.num_clients += 1
+
+    def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
+        known = np.ones(len(clients))
+        return Evals(clients, known, known)
+
+
+class _Count:
+    """An observer that counts what attackers hold of each round."""
+
+    def __init__(self, register: _Register) -> None:
+        self.register = register
+        self.slots: list[tuple[int, int]] = []
+        self.weight = np.zeros(2)
+        self.largest = 0.0
+
+    def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
+        mine = self.register.is_attacker(record.selected)
+        self.slots.append((int(mine.sum()), len(mine)))
+        weights = np.abs(record.row_weights)
+        self.weight += weights[self.register.is_attacker(record.row_clients)].sum(), weights.sum()
+        self.largest = max(self.largest, float(weights.max(initial=0.0)))
+
+    def figures(self, window: int) -> FloatArray:
+        held, asked = np.array(self.slots).T
+        past = np.concatenate([np.zeros((1, 2)), np.cumsum(self.slots, axis=0)])
+        some = past[window:] - past[:-window] if len(held) > window else past[-1:]
+        thirds = (3 * held >= asked) & (held > 0)
+        return np.array(
+            [
+                held.sum() / max(1, asked.sum()),
+                float((some[:, 0] / np.maximum(1, some[:, 1])).max()),
+                self.weight[0] / max(self.weight[1], 1e-300),
+                self.largest,
+                thirds.mean(),
+            ]
+        )
+
+
+def attack(name: str, arena: Arena, scheduler: Any = "parity", **choices: Any) -> Result:
+    """What attackers gain under a scheduler; `choices` are others of a `Coordinator`, as a weighting and a gate."""
+    kind, found = ATTACKS[name], []
+    coordinator = Coordinator(arena.cohort, scheduler=scheduler, min_reports=0, **choices)
+    for presence in kind.presence or (None,):
+        figures = []
+        for seed in range(arena.seeds):
+            register = _Register.of(arena, kind, presence, seed)
+            count = _Count(register)
+            run(replace(coordinator, seed=seed), register, arena.rounds, observers=[count])
+            figures.append(count.figures(arena.window))
+        found.append((np.mean(figures, axis=0), float(np.std(figures, axis=0)[0])))
+    means = [mean for mean, _ in found]
+    worst = np.max(means, axis=0)
+    spread = found[int(np.argmax([mean[0] for mean in means]))][1]
+    return Result(name, float(worst[0]), spread, *(float(one) for one in worst[1:]), arena.fair_share)
