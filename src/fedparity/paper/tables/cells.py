@@ -34,14 +34,6 @@ def brief(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def make_folder(path: Path) -> None:
-    """A folder to write into."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be made ({error.strerror}); choose another --out") from error
-
-
 class Cells:
     """The cells of one file."""
 
