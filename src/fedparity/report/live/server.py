@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from uvicorn import Server
 
 LOOK, BEAT = 0.5, 15.0
 """Seconds between two looks at the folder, and between two signs of life on a quiet line."""
@@ -167,10 +168,16 @@ def application(
     )
 
 
-def serve(run: Follower, port: int, method: str | None, tell: Callable[[str], Any]) -> None:
-    """Show a run until stopped; `tell` is told the address first."""
+def server_of(app: Starlette) -> Server:
+    """What answers requests: nothing is logged, and a page that is open does not keep it from ending."""
     import uvicorn
 
+    options: dict[str, Any] = {"log_level": "error", "access_log": False, "lifespan": "off", "ws": "none"}
+    return uvicorn.Server(uvicorn.Config(app, host=HOST, port=0, timeout_graceful_shutdown=1, **options))
+
+
+def serve(run: Follower, port: int, method: str | None, tell: Callable[[str], Any]) -> None:
+    """Show a run until stopped; `tell` is told the address first."""
     with suppress(OSError):
         os.nice(10)  # the run comes first
     token = secrets.token_urlsafe(24)
@@ -185,8 +192,7 @@ def serve(run: Follower, port: int, method: str | None, tell: Callable[[str], An
     tell(f"http://{HOST}:{listener.getsockname()[1]}/?token={token}")
     with listener, Watcher(run) as watcher:
         app = application(run, token, method, watcher.stopped)
-        config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
+        server = server_of(app)
 
         def ends() -> None:
             while not server.should_exit and not watcher.stopped.wait(LOOK):
