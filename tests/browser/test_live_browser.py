@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from test_report_browser import CHROMIUM, PATIENCE, Browser
+from test_report_browser import CHROMIUM, Browser
 
 from stored_runs import run_into, spec_of
 
@@ -12,6 +12,7 @@ pytest.importorskip("jinja2")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
+PATIENCE = 120.0
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed (apt-get install chromium)")
 SPEC = spec_of("rounds=9", "population.clients=120", "cohort=6", methods=("parity", "uniform"))
 

@@ -1,8 +1,9 @@
 "use strict";
 // The page is whole without this: it only asks for itself again and puts the parts marked data-live in place.
-let asked = 0, timer = 0;
+let asked = 0, timer = 0, wanted = location.href;
 async function show(address) {
   const mine = ++asked;
+  wanted = address;  // news that come before the answer ask for this, and not for what was left
   let text;
   try {
     const answer = await fetch(address);
@@ -27,7 +28,7 @@ document.addEventListener("click", event => {
 });
 const form = document.querySelector("form");
 function search() {
-  const here = new URL(location.href);
+  const here = new URL(wanted);
   for (const [key, value] of new FormData(form)) here.searchParams.set(key, value);
   here.searchParams.set("page", "1");
   show(here.href);
@@ -40,4 +41,4 @@ const line = document.getElementById("line"), stamp = document.body.dataset.vers
 const source = new EventSource("/events" + location.search);
 source.onopen = () => { line.textContent = ""; };
 source.onerror = () => { line.textContent = "The connection is lost: this is what was last known."; };
-source.onmessage = event => { if (event.data !== stamp || asked) show(location.href); };
+source.onmessage = event => { if (event.data !== stamp || asked) show(wanted); };
