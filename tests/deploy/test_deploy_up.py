@@ -203,8 +203,9 @@ def test_everything_is_switched_off(tmp_path):
 
 
 UP = """
-import sys
+import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background has it ignored
 import fedparity.deploy.up as up, fedparity.deploy.cluster as cluster, fedparity.deploy.flower as flower
 fakes = Path(sys.argv[2])
 for module in (up, cluster, flower):
