@@ -203,9 +203,8 @@ def test_everything_is_switched_off(tmp_path):
 
 
 UP = """
-import signal, sys
+import sys
 from pathlib import Path
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background has it ignored
 import fedparity.deploy.up as up, fedparity.deploy.cluster as cluster, fedparity.deploy.flower as flower
 fakes = Path(sys.argv[2])
 for module in (up, cluster, flower):
