@@ -11,7 +11,7 @@ settings.register_profile("fedparity", deadline=None, derandomize=bool(os.enviro
 settings.load_profile("fedparity")
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # as in a shell's background jobs; tests send it to their children
+):  # as in a shell's background jobs; tests send it to children
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
