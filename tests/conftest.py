@@ -9,9 +9,7 @@ from hypothesis import settings
 
 settings.register_profile("fedparity", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("fedparity")
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # as in a shell's background jobs; tests send it to children
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background jobs; tests send it to children
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
