@@ -169,8 +169,9 @@ def main() -> None:
         where = setting(availability, clients, rounds, cohort, 10 if clients > 100 else DRAWS)
         lines += share_table(where, f"`{availability}`, N={clients}, m={cohort}, T={rounds}")
     lines += [
-        "`parity_deployment` is parity with the quota of deployments: nobody above 1.3 x the fair share of any 100"
-        " rounds while anybody else is there. `with_quota:inner=parity` leaves those slots empty instead.",
+        "`parity_deployment` is parity with the bounds of deployments: nobody above 1.3 x the fair share of any 100"
+        " rounds while anybody else is there, and less than a third of a round for clients that come and go together."
+        " `with_quota:inner=parity` has the quota alone and leaves those slots empty instead.",
         "",
         "## What a forecast is worth",
         "",

@@ -1,6 +1,7 @@
 """Shared by all tests: no time limits (no test asserts a time), the same examples in CI, the command line."""
 
 import os
+import signal
 import sys
 
 import pytest
@@ -8,6 +9,8 @@ from hypothesis import settings
 
 settings.register_profile("fedparity", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("fedparity")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background jobs; tests send it to children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ PATIENCE = 600.0
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--disable-extensions",
-    "--host-resolver-rules=MAP * ~NOTFOUND", "--remote-debugging-pipe",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-pipe",
 )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ class Browser:
         )
         self.media(scheme=scheme)
         self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
         if not any(m.get("method") == "Page.loadEventFired" for m in self.events):
             self._until(lambda m: m.get("method") == "Page.loadEventFired")
 

@@ -59,7 +59,7 @@ def test_what_is_stored_is_written_without_computing_anything(fedparity, tmp_pat
         (["table2", "--scale", "huge"], "scale 'huge'"),
         (["figure1", "--scale", "tiny", "--trace", "nowhere.json.gz"], "nowhere.json.gz: no such file"),
         (["table2", "--scale", "tiny", "--trace", "empty.json"], "empty.json:1: not JSON"),
-        (["table2", "--scale", "tiny", "--workers", "0"], "workers=0 must be a whole number of at least 1"),
+        (["table2", "--scale", "tiny", "--workers", "0"], "'--workers': 0 is not in the range x>=1"),
         (["table2", "--scale", "tiny", "--only", "nothing"], "block 'nothing'"),
     ],
 )
@@ -71,6 +71,20 @@ def test_what_is_wrong_is_one_line(fedparity, tmp_path, words, said):
     assert said in err
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "x").exists()
+
+
+def test_a_figure_that_takes_no_run_makes_its_folder(fedparity, tmp_path):
+    code, _, err = fedparity("paper", "figure1", "--scale", "tiny", "--workers", "1", "--out", str(tmp_path / "new"))
+    assert (code, err) == (0, "")
+    assert (tmp_path / "new" / "figure1.csv").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(fedparity, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(paper.Bar, "tell", lambda *_: pytest.fail("a run was done"))
+    code, _, err = fedparity("paper", "table2", "--scale", "tiny", "--workers", "1", "--out", str(tmp_path / "file"))
+    assert code == 2
+    assert "file: cannot be made (File exists)" in err.splitlines()[-1]
 
 
 def test_table_1_fits_on_a_terminal_with_all_its_columns(capsys, monkeypatch):

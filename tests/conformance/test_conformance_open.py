@@ -27,6 +27,7 @@ TASK = Quadratic.random(EVERYBODY, dim=3)
 USES_N = {
     "estimator": {"forecast"},
     "scheduler": {
+        "parity_deployment", "with_company",
         "population", "rollout", "deficit", "deficit:due=missed", "fairfedcs", "with_floor",
         "with_floor:inner=uniform,floor=.7,window=9", "with_quota:inner=uniform,quota=1,window=6",
     },
@@ -35,7 +36,8 @@ USES_N = {
         "fedvarp", "ipw:form=ht", "memory_mean",
     },
 }  # fmt: skip
-"""What speaks of N in its own equation: a share of all clients, a mean over all of them, a quota of all slots."""
+"""What speaks of N in its own equation: a share of all clients, a mean over all of them, a quota of all slots.
+Or asks who is new, as what must hold against clients that register anew does."""
 LEFT_OUT = {"fixed", "fedgs", "with_label_coverage"}  # given its cohorts, or everybody's labels
 TABLES = {
     "estimator": ESTIMATORS,

@@ -254,3 +254,21 @@ def test_a_program_that_cannot_be_started_or_will_not_end(fakes):
         cluster.start("stubborn", ["/bin/sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 1000; done"])
         until(lambda: list(cluster.ended()) or "deaf" in cluster.last_words("stubborn"))
     assert marked(fakes) == []
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        ("", "it said nothing"),
+        ("\x1b[92mINFO \x1b[0m:  begun\n\n ---\n", "INFO :  begun"),
+        (
+            "Traceback:\na.b.ConfigError: no such x; give y\nERROR: Exit Code: 201\nFor more information, visit: <u>",
+            "no such x",
+        ),
+        ("Exit Code: 305\nNot registered.\n\nFor more information, visit: <u>", "Not registered."),
+    ],
+)
+def test_why_a_program_ended_is_found_in_what_it_printed(tmp_path, log, why):
+    cluster = Cluster(tmp_path)
+    cluster.log("a").write_text(log)
+    assert cluster.last_words("a").startswith(why)

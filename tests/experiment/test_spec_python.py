@@ -280,7 +280,7 @@ def test_a_run_and_its_table_are_readable():
     run = execute(small(data={"set": "quadratic"}))
     assert repr(run) == "Run('run': uniform, parity; 4 rounds, 1 seeds)"
     head, *rows = str(run.table).splitlines()
-    assert head.split() == ["method", "gap", "limit", "Gini", "limit"]
+    assert head.split() == ["method", "never", "avoidable", "Gini", "limit"]
     assert [row.split()[0] for row in rows] == ["uniform", "parity"]
     assert float(rows[0].split()[3]) == pytest.approx(run.table.mean("gini", "uniform"), abs=5e-4)
     assert len({len(line) for line in (head, *rows)}) == 1

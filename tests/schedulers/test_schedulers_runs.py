@@ -360,7 +360,7 @@ def test_a_hundred_thousand_clients(name):
         if isinstance(scheduler, Learner):
             reports = [ClientReport(int(k), np.zeros(1), loss_rms=1.0) for k in cohort.clients]
             state = scheduler.learn(state, Feedback(t, np.zeros(1), reports, ledger, None))
-        assert name in ("population", "with_quota", "parity_deployment") or len(cohort.clients) == 100
+        assert name in ("population", "with_quota", "with_company", "parity_deployment") or len(cohort.clients) == 100
 
 
 class Diverged(Engine):

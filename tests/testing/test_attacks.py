@@ -30,7 +30,7 @@ def test_an_honest_client_that_is_always_there_gets_its_share():
 
 @pytest.mark.parametrize(
     ("name", "scheduler", "share"),
-    [("inflated_utility", "oort", 0.3), ("re_registration", "least_served", 0.6), ("sleep", "least_served", 0.08)],
+    [("inflated_utility", "oort_code", 0.3), ("re_registration", "least_served", 0.6), ("sleep", "least_served", 0.08)],
 )
 def test_the_same_attack_succeeds_where_nothing_holds_it(name, scheduler, share):
     assert attack(name, SMALL, scheduler).share > share

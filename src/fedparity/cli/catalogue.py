@@ -178,6 +178,6 @@ def _entry(name: str, summary: str) -> Entry:
 
 
 def _method(name: str, method: Method) -> Entry:
-    parts = [f.name for f in dataclasses.fields(method) if f.name not in ("summary", "reference")]
+    parts = [f.name for f in dataclasses.fields(method) if f.name not in ("summary", "reference", "gate")]
     parameters = {part: getattr(method, part) for part in parts}
     return _entry(name, method.summary) | {"parameters": parameters, "reference": method.reference}

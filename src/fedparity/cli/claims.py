@@ -11,7 +11,7 @@ import typer
 
 from fedparity.cli.console import CHECK_FAILED, AsJson, Bar, EndedEarlyError, print_json, say, show_table
 from fedparity.core.errors import OutputError
-from fedparity.core.files import write_text
+from fedparity.core.files import make_folder, write_text
 
 if TYPE_CHECKING:
     from fedparity.paper.claims import Claim, Result
@@ -84,13 +84,13 @@ def _store(page: Path, results: Sequence[Result], wanted: int) -> None:
             kept[result.claim.id] = result.to_json(telemetry=False)
     rows = [kept[name] for name in CLAIMS if name in kept]
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         write_text(target, json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         write_page(page)
-    except (OSError, OutputError) as error:
+    except OutputError as error:
         done = len(results) - 1
         if not done:
-            raise OutputError(f"{target}: cannot be written ({error})") from error
+            raise
         raise EndedEarlyError(f"{error}; {done} of {wanted} claims are kept in {target}") from error
 
 

@@ -23,7 +23,8 @@ from fedparity.cli.console import (
 )
 from fedparity.cli.run import carried_out
 from fedparity.cli.show import show_comparison
-from fedparity.core.errors import ConfigError, OutputError, unknown
+from fedparity.core.errors import ConfigError, unknown
+from fedparity.core.files import make_folder
 
 if TYPE_CHECKING:
     from fedparity.core.ledger import Normaliser
@@ -112,10 +113,7 @@ def _compare_runs(runs: list[Path], out: Path, by: tuple[str | None, Normaliser 
             parts.append(ComparedRun.of(run))
         bar.tell("comparing", 0, 0)
         found = compare(parts, *by)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be made ({error.strerror}); choose another --out") from error
+    make_folder(out)
     _tell(found, _write(found, out), shown)
 
 

@@ -83,7 +83,9 @@ def up_command(
     """
     from fedparity.core.files import write_text
     from fedparity.deploy import Up
+    from fedparity.report import require
 
+    require()  # now, not after a long run
     up = Up(folder, clients, rounds, cohort, port, metrics_port, out, say=lambda line: say(line, stderr=as_json))
     try:
         run, done = up.run()

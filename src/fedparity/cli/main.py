@@ -33,6 +33,7 @@ from fedparity.cli.schedule import schedule_command
 from fedparity.cli.trace import trace_app
 from fedparity.cli.tune import tune_command
 from fedparity.cli.verify import verify_command
+from fedparity.cli.watch import watch_command
 from fedparity.core.errors import FedparityError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -43,6 +44,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "schedule": schedule_command,
     "tune": tune_command,
     "report": report_command,
+    "watch": watch_command,
     "audit": audit_command,
     "verify": verify_command,
     "export": export_command,

@@ -18,7 +18,6 @@ from fedparity.cli.console import (
     show_table,
     split_list,
 )
-from fedparity.core import checks
 from fedparity.core.errors import ConfigError, FedparityError, unknown
 
 if TYPE_CHECKING:
@@ -72,8 +71,6 @@ def paper_command(
     from fedparity.traces.flash import read_events
 
     wanted, start = check_what(what), time.perf_counter()
-    if workers is not None:
-        checks.at_least("workers", workers, 1)
     if trace is not None:
         read_events(trace)  # a file that does not fit is refused now, not when its block is reached
     recipe = recipe_of(scale, trace)

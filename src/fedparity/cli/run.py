@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
@@ -58,6 +58,10 @@ def run_command(
     normaliser: Reading = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND:WHERE", help="Log to tensorboard:DIR, mlflow:URI, wandb:PROJECT. Repeatable."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Carry out a spec: progress, a table, an outcome, and a folder with plain files and a report.
@@ -72,7 +76,7 @@ def run_command(
     loaded = load(spec, overrides)
     text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8")
     folder = out or Path("runs") / loaded.name
-    _carry_out(loaded, text, folder, resume=resume, overwrite=overwrite, as_json=as_json)
+    _carry_out(loaded, text, folder, resume=resume, overwrite=overwrite, as_json=as_json, log=log or ())
 
 
 def demo_command(
@@ -96,8 +100,10 @@ def demo_command(
     _carry_out(loaded, to_toml(loaded) if overrides else demo, out, resume=False, overwrite=True, as_json=as_json)
 
 
-def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, as_json: bool) -> None:
-    with carried_out(spec, text, out, resume=resume, overwrite=overwrite, quiet=as_json) as (results, _):
+def _carry_out(
+    spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, as_json: bool, log: Sequence[str] = ()
+) -> None:
+    with carried_out(spec, text, out, resume=resume, overwrite=overwrite, quiet=as_json, log=log) as (results, _):
         page = out / "report.html"
     if as_json:
         print_json({**results.summary(), "folder": str(out), "report": str(page)})
@@ -115,10 +121,11 @@ def _carry_out(spec: Spec, text: str, out: Path, *, resume: bool, overwrite: boo
 
 @contextmanager
 def carried_out(
-    spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, quiet: bool
+    spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, quiet: bool, log: Sequence[str] = ()
 ) -> Iterator[tuple[Run, Store]]:
     """What came out, its files written, and the store while it is still open."""
     from fedparity import report
+    from fedparity.experiment.loggers import Logger
     from fedparity.experiment.results import open_store
     from fedparity.experiment.runner import Callbacks, execute, prepare
     from fedparity.experiment.stop import Stop
@@ -126,16 +133,27 @@ def carried_out(
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other; give one")
     report.require()
+    loggers = [Logger(one, spec.name, spec.rounds) for one in log]
     with Rounds(spec, quiet=quiet) as rounds:
         trace = prepare(spec, rounds.prepare)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
         with Stop() as stop, Rounds(spec, quiet=quiet) as rounds, _kept(rounds):
-            told = Callbacks(rounds.tell, lambda: stop.asked, lambda: stop.overdue, rounds.prepare)
-            results = execute(spec, store=store, trace=trace, callbacks=told)
+
+            def tell(number: int, method: str, row: dict[str, float]) -> None:
+                rounds.tell(number, method, row)
+                for one in loggers:
+                    one.tell(number, method, row)
+
+            told = Callbacks(tell, lambda: stop.asked, lambda: stop.overdue, rounds.prepare)
+            try:
+                results = execute(spec, store=store, trace=trace, callbacks=told)
+            finally:
+                for one in loggers:
+                    one.close()
         with _kept(rounds):
             results.save(out, text)
             report.write_report(results, out / "report.html", text)
-        for notice in store.notices:
+        for notice in (*store.notices, *(one.trouble for one in loggers if one.trouble)):
             say(f"fedparity: {notice}", stderr=True)
         yield results, store
 

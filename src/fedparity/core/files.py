@@ -39,6 +39,14 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder and those above it; one that is there is fine."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be made ({error.strerror}); choose a folder you may write to") from error
+
+
 def remove(path: str | os.PathLike[str]) -> None:
     """Remove a file; one that is not there is fine."""
     try:

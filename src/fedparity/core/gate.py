@@ -112,7 +112,8 @@ class Gate:
         if report.nonce is not None and not _same_text(report.nonce, nonce(plan, client)):
             raise RefusedError("the nonce is not of this run, round and client")
         if report.failure is not None:
-            raise RefusedError(report.failure if isinstance(report.failure, str) else "failed, and did not say why")
+            said: object = report.failure
+            raise RefusedError(said if isinstance(said, str) else "failed, and did not say why")
         samples = whole(report.num_samples)
         if samples is None or not 0 < samples <= self.max_samples:
             raise RefusedError(f"num_samples must be between 1 and {self.max_samples}")
@@ -173,7 +174,9 @@ class Gate:
             # A memory may have made them out of what was kept, under a model that has changed since.
             fine = ~old
             with np.errstate(over="ignore", invalid="ignore"):
-                fine[old] = squared_lengths([rows.deltas[at] for at in np.flatnonzero(old)]) <= self.max_norm**2
+                fine[old] = (
+                    squared_lengths([rows.deltas[at] for at in np.flatnonzero(old).tolist()]) <= self.max_norm**2
+                )
             rows = rows if fine.all() else rows.only(fine)
         if self.most_samples is None or not len(rows.clients):
             return rows
@@ -207,7 +210,7 @@ def _number(value: object) -> float:
     """A loss, an accuracy or a time; NaN is one that is not known."""
     if type(value) is float and -MAX_NUMBER <= value <= MAX_NUMBER:
         return value
-    if not _is_number(value) or abs(value) > MAX_NUMBER:  # type: ignore[operator,arg-type]
+    if not _is_number(value) or abs(value) > MAX_NUMBER:  # type: ignore[arg-type]
         raise RefusedError(f"a loss, accuracy or time is no number within {MAX_NUMBER:g}")
     return float(value)  # type: ignore[arg-type]
 

@@ -73,11 +73,17 @@ class Ledger:
         """The ledger that these records lead to; `num_clients` is how many there were at the start, or at the end."""
         ledger = cls.empty(num_clients)
         for record in records:
-            if len(record.joined):
-                ledger = ledger.grown(int(record.joined[-1]) + 1)
-                ledger.since = np.zeros(ledger.num_clients, np.int32) if ledger.since is None else ledger.since
-                ledger.since[record.joined] = record.round
-            ledger.record(record)
+            ledger = ledger.then(record)
+        return ledger
+
+    def then(self, record: RoundRecord) -> Ledger:
+        """The ledger after one more round, clients that registered for it among its rows; this one is used up."""
+        ledger = self
+        if len(record.joined):
+            ledger = ledger.grown(int(record.joined[-1]) + 1)
+            ledger.since = np.zeros(ledger.num_clients, np.int32) if ledger.since is None else ledger.since
+            ledger.since[record.joined] = record.round
+        ledger.record(record)
         return ledger
 
     @property

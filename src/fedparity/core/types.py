@@ -251,7 +251,7 @@ class Rows:
     def only(self, kept: BoolArray) -> Rows:
         """Some of the rows."""
         columns = {name: getattr(self, name)[kept] for name in ("clients", "ages", "sizes", "losses", "probs")}
-        deltas = [self.deltas[at] for at in np.flatnonzero(kept)]
+        deltas = [self.deltas[at] for at in np.flatnonzero(kept).tolist()]
         return replace(self, deltas=deltas, rates=None if self.rates is None else self.rates[kept], **columns)
 
 

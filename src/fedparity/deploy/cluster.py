@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -19,6 +20,10 @@ from fedparity.deploy.flower import environment, programs
 
 POLL = 0.2
 """Seconds of one look at who has ended."""
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
+RAISED = re.compile(r"(?:[\w.]+\.)?\w+Error: (.+)")
+POINTER = "For more information, visit"
+"""What Flower ends every error with."""
 LOST = "the process that keeps the others was killed; start again"
 
 
@@ -94,11 +99,12 @@ class Cluster:
         return self.folder / "logs" / f"{name}.log"
 
     def last_words(self, name: str) -> str:
-        """The last line that a program printed, for an error."""
+        """Why a program ended, for an error: the last exception in what it printed, else its last line."""
         path = self.log(name)
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-        said = next((line.strip() for line in reversed(lines) if any(c.isalnum() for c in line)), "it said nothing")
-        return f"{said[:200]} (all of it: {path})"
+        text = COLOURS.sub("", path.read_text(encoding="utf-8", errors="replace")) if path.exists() else ""
+        lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line)) and POINTER not in line]
+        raised = [found[1] for line in lines if (found := RAISED.match(line))]
+        return f"{[*(raised or lines or ['it said nothing'])][-1][:600]} (all of it: {path})"
 
     def _note(self, name: str, pid: int) -> None:
         self.pids[name] = pid

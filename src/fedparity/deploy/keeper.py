@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _start(request: dict[str, Any], started: dict[int, str]) -> None:
-    with Path(request["log"]).open("ab") as log:
+    with Path(request["log"]).open("ab", buffering=0) as log:  # what is said stands there before its end is told
         try:
             process = subprocess.Popen(  # noqa: S603 - what is asked for by the process that started this one
                 request["argv"],

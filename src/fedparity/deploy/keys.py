@@ -129,4 +129,7 @@ def _modes(folder: Path) -> Check:
 
 
 def _is_private(path: Path) -> bool:
-    return path.is_file() and b"PRIVATE KEY" in path.read_bytes()[:100]
+    try:
+        return path.is_file() and b"PRIVATE KEY" in path.read_bytes()[:100]
+    except OSError:
+        return False  # what we may not read others may not, either

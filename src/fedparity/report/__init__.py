@@ -7,6 +7,7 @@ nothing (its content security policy forbids both) and reads the same in light, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import resources
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from fedparity.core.files import write_text
 if TYPE_CHECKING:
     from fedparity.experiment.run import Run
 
-__all__ = ["fill", "render", "require", "write_report"]
+__all__ = ["fill", "render", "require", "template", "write_report"]
 
 
 def require() -> None:
@@ -36,9 +37,15 @@ def render(run: Run, spec_text: str | None = None) -> str:
     return fill("page.html.j2", context(run, spec_text))
 
 
-def fill(template: str, context: Mapping[str, Any]) -> str:
+def fill(name: str, context: Mapping[str, Any]) -> str:
     """A page from its template: text is escaped, and what would turn or hide other text is replaced."""
     require()
+    return str(_environment().get_template(name).render(context).strip()) + "\n"
+
+
+@cache
+def _environment() -> Any:
+    """What fills templates; kept, since compiling a template takes longer than filling it."""
     import jinja2
     import markupsafe
 
@@ -49,15 +56,14 @@ def fill(template: str, context: Mapping[str, Any]) -> str:
             return "".join(c if legal(c) else "\ufffd" for c in value)
         return value
 
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_template),
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(template),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=plain,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(context).strip() + "\n"
 
 
 def write_report(run: Run, path: str | PathLike[str], spec_text: str | None = None) -> None:
@@ -65,5 +71,6 @@ def write_report(run: Run, path: str | PathLike[str], spec_text: str | None = No
     write_text(path, render(run, spec_text))
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """A template, style sheet or script as it stands in the package."""
     return (resources.files("fedparity.report") / "templates" / name).read_text(encoding="utf-8")

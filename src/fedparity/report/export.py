@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from fedparity.core.errors import ConfigError, OutputError
-from fedparity.core.files import csv_text, write_bytes, write_text
+from fedparity.core.errors import ConfigError
+from fedparity.core.files import csv_text, make_folder, write_bytes, write_text
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.results import CLIENT_COLUMNS, client_rows
 from fedparity.experiment.run import Run
@@ -66,10 +66,7 @@ def _pseudonym(key: bytes, name: str) -> str:
 def export(run: Run, folder: str | Path, form: Format = "csv", key: bytes | None = None) -> list[Path]:
     """Write the three tables; the files written."""
     target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another folder") from error
+    make_folder(target)
     names = Names(run, key)
     at = CLIENT_COLUMNS.index("client")
     tables = {

@@ -41,9 +41,9 @@ then comes last. At alpha = 1 a client that scales its reports changes nothing.
 
 Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: the order
 stays within sqrt(ratio) of that by opportunity. A quota bounds what anything can do: `with_quota` around parity; rates
-and medians stay those of everybody online, hidden or not. Who registers while the run is under way enters behind
-everybody who is online, so that nobody gains by registering anew; the price is that an honest newcomer waits for its
-turn like somebody who was just asked.
+and medians stay those of everybody online, hidden or not. With `newcomers = last`, who registers while the run is under
+way enters behind everybody who is online, so that nobody gains by registering anew; the price is that an honest
+newcomer waits for its turn like somebody who was just asked, and is not made up for the rounds before it came.
 """
 
 from __future__ import annotations
@@ -100,6 +100,8 @@ class Parity(Scheduler[Course]):
     """Largest ratio that reports can make in the order; higher trusts reports more; none: a band of its own."""
     ahead: bool = True
     """Whether to look to the end of the run; false: one selection ahead, so that nobody is put off for long."""
+    newcomers: Literal["absent", "last"] = "absent"
+    """Who registers late counts as one that was absent so far, or comes last of those online when it enters."""
 
     def __post_init__(self) -> None:
         if isinstance(self.target, str):
@@ -107,6 +109,7 @@ class Parity(Scheduler[Course]):
         else:
             checks.between("target", self.target, 0, 4)
         checks.positive("alpha", self.alpha)
+        checks.one_of("newcomers", self.newcomers, ("absent", "last"))
         if self.ratio is not None:
             checks.between("ratio", self.ratio, 1, 1e6)
 
@@ -133,7 +136,7 @@ class Parity(Scheduler[Course]):
         state.slots += min(whole.cohort, len(whole.available))
         state.online += len(whole.available)
         behind = self._ends_up_with(state, whole)
-        if whole.ledger.since is not None:
+        if self.newcomers == "last" and whole.ledger.since is not None:
             behind = _entered(state.entry, whole.available, whole.ledger.since, behind)
         if whole is not view:
             behind = behind[np.isin(whole.available, view.available, assume_unique=True)]

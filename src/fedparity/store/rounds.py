@@ -10,7 +10,7 @@ from typing import Any
 
 from fedparity.core.journal import GENESIS, link
 from fedparity.store.database import DamagedError, Database, decoding, digest, names_of
-from fedparity.store.heads import Heads
+from fedparity.store.heads import Head, Heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,21 @@ def round_digest(key: tuple[int, str, int], line_sha256: str, chain: str, row: s
     return digest(*map(str, key), line_sha256, chain, row)
 
 
-def committed_rounds(db: Database, heads: Heads, seed: int, method: str) -> Iterator[Committed]:
-    """The rounds of a method, oldest first, each checked against its digest, the chain and the head."""
+def committed_rounds(
+    db: Database, heads: Heads, seed: int, method: str, after: Head = (0, GENESIS)
+) -> Iterator[Committed]:
+    """The rounds of a method, oldest first, each checked against its digest, the chain and the head.
+
+    `after` is how many of them are known already, and the chain they ended with.
+    """
     query = (
         "SELECT round, line, line_sha256, chain, row, digest, value FROM rounds LEFT JOIN telemetry USING"
-        " (seed, method, round) WHERE seed = ? AND method = ? ORDER BY round"
+        " (seed, method, round) WHERE seed = ? AND method = ? AND round >= ? ORDER BY round"
     )
     root = db.path.parent
-    chain, redacted, done = GENESIS, _redacted(db), 0
+    (done, chain), redacted = after, _redacted(db)
     known, expected = heads.known.get((seed, method), (0, GENESIS))
-    for number, line, line_sha256, linked, row, check, seconds in db.rows(query, (seed, method)):
+    for number, line, line_sha256, linked, row, check, seconds in db.rows(query, (seed, method, done)):
         where = f"{root}: {method}, seed {seed}, round {number}"
         with decoding(where):
             found = hashlib.sha256(line.encode()).hexdigest()

@@ -30,7 +30,7 @@ from typing import Any, Self
 import numpy as np
 
 from fedparity.core.errors import FedparityError, InputError
-from fedparity.core.journal import link
+from fedparity.core.journal import GENESIS, link
 from fedparity.core.trace import Trace
 from fedparity.store import lock
 from fedparity.store.arrays import ArrayFiles
@@ -48,7 +48,7 @@ from fedparity.store.database import (
 )
 from fedparity.store.disk import PARTIAL, Disk
 from fedparity.store.facts import Facts
-from fedparity.store.heads import HEADS, Heads
+from fedparity.store.heads import HEADS, Head, Heads
 from fedparity.store.manifest import DERIVED, MANIFEST, write_manifest
 from fedparity.store.origin import Origin, trace_bytes
 from fedparity.store.rounds import Committed, committed_rounds, refuse_loss, round_digest
@@ -257,9 +257,12 @@ class Store:
         with decoding(str(self.disk.root)):
             return [(int(s), str(m)) for s, m in self.db.rows(query)]
 
-    def rounds(self, seed: int, method: str) -> Iterator[Committed]:
-        """Committed rounds, oldest first, each checked against its digest and the chain, and none missing."""
-        return committed_rounds(self.db, self.heads, seed, method)
+    def rounds(self, seed: int, method: str, after: Head = (0, GENESIS)) -> Iterator[Committed]:
+        """Committed rounds, oldest first, each checked against its digest and the chain, and none missing.
+
+        `after` leaves out so many that are known already, which ended with that chain.
+        """
+        return committed_rounds(self.db, self.heads, seed, method, after)
 
     def facts(self, seed: int, method: str) -> Facts | None:
         """What the task told after the last committed round; None if it was not asked."""

@@ -18,12 +18,12 @@ from fedparity.core import checks
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Weighting
 from fedparity.core.rows import squared_lengths
-from fedparity.core.types import NO_FLOATS, FloatArray, Rows
+from fedparity.core.types import FloatArray, Rows
 
 
 @dataclass(slots=True)
 class Lengths:
-    """The median length of each of the last rounds, oldest first."""
+    """The median length of each of the last rounds, oldest first; NaN: there was no such round."""
 
     medians: FloatArray
 
@@ -43,7 +43,7 @@ class ClippedPast(Weighting[Lengths]):
 
     def init(self, num_clients: int) -> Lengths:
         """No round was seen."""
-        return Lengths(NO_FLOATS)
+        return Lengths(np.full(self.window, np.nan))
 
     def weigh(self, state: Lengths, rows: Rows, ledger: Ledger) -> tuple[FloatArray, Lengths]:
         """1/m, less for longer updates."""
@@ -51,7 +51,7 @@ class ClippedPast(Weighting[Lengths]):
             return np.empty(0), state
         length = np.sqrt(squared_lengths(rows.deltas))
         here = float(np.median(length))
-        usual = min(here, float(np.median(state.medians))) if len(state.medians) else here
+        past = state.medians[~np.isnan(state.medians)]
+        usual = min(here, float(np.median(past))) if len(past) else here
         cut = np.minimum(1.0, self.factor * usual / np.maximum(length, 1e-300))
-        medians = np.append(state.medians, here)[-self.window :]
-        return np.where(length > 0, cut, 1.0) / len(length), Lengths(medians)
+        return np.where(length > 0, cut, 1.0) / len(length), Lengths(np.append(state.medians[1:], here))

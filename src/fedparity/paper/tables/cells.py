@@ -15,8 +15,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from fedparity.core.errors import InputError, OutputError
-from fedparity.core.files import write_text
+from fedparity.core.errors import InputError
+from fedparity.core.files import make_folder, write_text
 from fedparity.experiment.spec import MethodSpec
 
 Key = tuple[str, int, float | None]
@@ -32,14 +32,6 @@ def digest_of(method: MethodSpec) -> str:
 def brief(value: float) -> float | None:
     """Six digits that count; None for what is undefined."""
     return float(f"{value:.6g}") if math.isfinite(value) else None
-
-
-def make_folder(path: Path) -> None:
-    """A folder to write into."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be made ({error.strerror}); choose another --out") from error
 
 
 class Cells:

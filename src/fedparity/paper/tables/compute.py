@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.files import make_folder
 from fedparity.paper.tables.blocks import Block, Recipe, Tuning, What
 from fedparity.paper.tables.cells import Cells, brief, digest_of
 from fedparity.paper.tables.rows import Row, runs_of
@@ -90,6 +91,7 @@ class Kitchen:
 
     def cook(self, what: What, only: tuple[str, ...] = ()) -> Iterator[Block]:
         """Do what is missing; each block is yielded when it is complete."""
+        make_folder(self.folder)
         if self.workers == 1:
             yield from self._cook(what, only)
             return

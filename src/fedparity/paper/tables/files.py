@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedparity.core.files import csv_text, write_text
+from fedparity.core.files import csv_text, make_folder, write_text
 from fedparity.metrics import PairedDifference
 from fedparity.paper.tables.blocks import Block, What
-from fedparity.paper.tables.cells import brief, make_folder
+from fedparity.paper.tables.cells import brief
 from fedparity.paper.tables.compute import Kitchen
 from fedparity.paper.tables.figures import (
     CURVE_COLUMNS,

@@ -176,4 +176,5 @@ def attack(name: str, arena: Arena, scheduler: Any = "parity", **choices: Any) -
     means = [mean for mean, _ in found]
     worst = np.max(means, axis=0)
     spread = found[int(np.argmax([mean[0] for mean in means]))][1]
-    return Result(name, float(worst[0]), spread, *(float(one) for one in worst[1:]), arena.fair_share)
+    share, window, weight, largest, thirds = worst.tolist()
+    return Result(name, share, spread, window, weight, largest, thirds, arena.fair_share)
