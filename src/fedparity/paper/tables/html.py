@@ -26,7 +26,7 @@ def page(summary: Mapping[str, Any], found: Sequence[Result], pictures: Mapping[
     for name, drawn in sorted(pictures.items()):
         parts.append(f"<section><h2>Figure {svg.escape(name[-1])}</h2>{drawn}</section>")
     missing = "".join(
-        f"<li>{svg.escape(one['name'])}: {one['seeds']} of {one['seeds_wanted']} seeds</li>"
+        f"<li>{svg.escape(one['name'])}: all rows for {one['seeds']} of {one['seeds_wanted']} seeds</li>"
         for one in summary["missing"]
     )
     notice = f'<div class="notice">Not complete:<ul>{missing}</ul></div>' if missing else ""
@@ -104,7 +104,8 @@ def _block(found: Result) -> str:
     note = f'<p class="notice">{TOO_SMALL}</p>' if found.too_small else ""
     labels = "".join(f"<li>{svg.escape(row)}: {svg.escape(ROWS[row].label)}</li>" for row in found.block.rows)
     return (
-        f"<section><h2>{svg.escape(found.block.says)}</h2><p>{found.seeds} of {found.block.seeds} seeds.</p>{note}"
+        f"<section><h2>{svg.escape(found.block.says)}</h2>"
+        f"<p>All rows for {found.seeds} of {found.block.seeds} seeds.</p>{note}"
         + "".join(tables)
         + f"<details><summary>Rows</summary><ul>{labels}</ul></details></section>"
     )

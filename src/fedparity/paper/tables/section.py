@@ -59,7 +59,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _missing(missing: Sequence[Entry]) -> Iterator[str]:
     if missing:
         told = "; ".join(
-            f"{one['name']} ({one['says']}): {one['seeds']} of {one['seeds_wanted']} seeds" for one in missing
+            f"{one['name']} ({one['says']}): all rows for {one['seeds']} of {one['seeds_wanted']} seeds"
+            for one in missing
         )
         yield f"**Not complete**: {told}. The same command goes on where it was.\n"
 
@@ -244,7 +245,8 @@ def _named(row: Entry, block: Entry) -> str:
 def _block(entries: Sequence[Entry]) -> Iterator[str]:
     first = entries[0]
     note = f" **{first['note']}.**" if first["note"] else ""
-    yield f"### {first['name']}\n\n{first['says']}; {first['seeds']} of {first['seeds_wanted']} seeds.{note}\n"
+    seeds = f"all rows for {first['seeds']} of {first['seeds_wanted']} seeds"
+    yield f"### {first['name']}\n\n{first['says']}; {seeds}.{note}\n"
     keys = COLUMNS if first["utility"] is not None else COLUMNS[4:]
     heads = list(HEADS if first["utility"] is not None else HEADS[4:])
     spreads: dict[str, list[str]] = {row["method"]: [] for row in first["rows"]}
