@@ -19,8 +19,8 @@ from fedparity.paper.tables.rows import ALL, LEVEL
 Scale: TypeAlias = Literal["smoke", "laptop", "full"]
 What: TypeAlias = Literal["table1", "table2", "figure1", "figure2", "figure3", "all"]
 SCHEDULED = (
-    "parity", "parity_opportunity", "parity_utility", "cup_paper", "cup_authors", "uniform", "least_served", "inverse",
-    "oracle", "f3ast",
+    "parity", "parity_opportunity", "parity_utility", "cup", "cup_light", "cup_paper", "cup_authors", "uniform",
+    "least_served", "inverse", "oracle", "f3ast",
 )  # fmt: skip
 """Rows that differ in whom they ask, without looking at what was learnt: enough for participation alone."""
 SHORT = ("qffl", "parity", "parity_surrogate", "cup", "cup_light", "cup_paper", "cup_authors", "fedavg", "mifa")
