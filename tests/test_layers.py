@@ -10,7 +10,7 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 CORE = (
-    "errors", "checks", "rng", "types", "ledger", "trace", "described", "registry", "protocols", "files", "journal",
+    "errors", "checks", "rng", "types", "ledger", "trace", "described", "registry", "protocols", "system", "files", "journal",
     "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "grow", "safe_pickle", "state",
     "credit",
 )  # fmt: skip
