@@ -52,13 +52,15 @@ def carry_out(folder, rounds, *, resume=False, acknowledged=None):
 
 
 def acknowledged_rounds_are_there(folder, acknowledged, rounds, reference):
-    """No method lost a round that was acknowledged, and what is there is what was written."""
+    """No method lost a round that was acknowledged, what is there is what was written, and a witness says how much."""
     if not acknowledged:
         return
     with Store.read(folder) as store:
         for contender, chain in reference.items():
             there = [done.chain for done in store.rounds(*contender)]
-            assert len(there) >= acknowledged.get(contender[1], 0)
+            safe = acknowledged.get(contender[1], 0)
+            assert len(there) >= safe
+            assert store.heads.known.get(contender, (0,))[0] >= safe
             assert there == chain[1 : len(there) + 1]
             assert len(there) <= rounds
 

@@ -82,11 +82,10 @@ class Disk:
             raise _unwritten(target, error) from error
 
     def sync(self, name: str) -> None:
-        """Make a file that somebody else wrote durable."""
+        """Make what somebody else wrote into a file durable; its name is, once its folder is written to again."""
         target = self.path(name)
         try:
             sync(target)
-            sync(target.parent)
         except OSError as error:
             raise _unwritten(target, error) from error
 

@@ -101,7 +101,7 @@ def without(part: Any, fresh: Any, client: int, mark: str | None = None) -> Any:
         if mark == NUMBERS:
             return part[part != client]
         if mark == ENTRIES:
-            part[client] = fresh[client]
+            part[client] = 0 if fresh is None else fresh[client]  # a column that a run has only once it needs it
         return part
     if is_dataclass(part) and not isinstance(part, type):
         return replace(

@@ -136,11 +136,14 @@ class _Cursor:
         self._cursor = cursor
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
         with _as_sqlite3():
-            yield from self._cursor
+            return cast("tuple[Any, ...]", next(self._cursor))
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        return next(iter(self), None)
+        return next(self, None)
 
 
 class _as_sqlite3:  # noqa: N801 - a context manager, told like a function

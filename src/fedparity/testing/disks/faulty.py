@@ -83,11 +83,12 @@ class FaultyDisk(System):
         self._stack.close()
 
     def power_cut(
-        self, into: str | Path, *, after: int | None = None, seed: int = 0, without: Collection[str] = ()
+        self, into: str | Path, *, after: int | None = None, seed: int | None = 0, without: Collection[str] = ()
     ) -> None:
         """Write into a new folder what may be left when the power goes after that many calls (None: after all).
 
-        The seed picks one of the possible outcomes; fsyncs asked for by the sites in `without` were never made.
+        The seed picks one of the possible outcomes; None: the process was killed, and nothing that it wrote is lost.
+        Fsyncs asked for by the sites in `without` were never made.
         """
         playback(*self._began, self.calls[: len(self.calls) if after is None else after], without).cut(seed, Path(into))
 

@@ -92,9 +92,9 @@ class Platter:
             _lay(file.durable, change)
         file.pending.clear()
 
-    def cut(self, seed: int, into: Path) -> None:
-        """Write what a power cut may leave; the seed says which of the possible outcomes."""
-        rng = np.random.default_rng(seed)
+    def cut(self, seed: int | None, into: Path) -> None:
+        """Write what a power cut may leave; the seed says which of the possible outcomes, None: all that was written."""
+        rng = None if seed is None else np.random.default_rng(seed)
         found = dict(self.durable)
         for _, changes in sorted(self.pending.items()):
             for names in _survivors(changes, rng):
@@ -139,16 +139,18 @@ def _lay(content: bytearray, change: Change) -> None:
     content[at : at + len(data)] = data
 
 
-def _survivors(changes: list[T], rng: np.random.Generator) -> list[T]:
+def _survivors(changes: list[T], rng: np.random.Generator | None) -> list[T]:
+    if rng is None:
+        return changes
     how = int(rng.integers(3))
     if how < 2:
         return changes if how else []
     return [change for change in changes if rng.random() < 0.5]
 
 
-def _torn(change: Change, rng: np.random.Generator) -> Change:
+def _torn(change: Change, rng: np.random.Generator | None) -> Change:
     """A write that may have got only so far."""
-    if isinstance(change, int) or rng.random() < 0.75:
+    if rng is None or isinstance(change, int) or rng.random() < 0.75:
         return change
     at, data = change
     return at, data[: int(rng.integers(len(data) + 1))]

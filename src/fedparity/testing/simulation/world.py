@@ -73,7 +73,7 @@ def _update(change: Callable[[Vector], Any]) -> Lie:
 
 
 def _of_somebody_else(report: ClientReport, rng: random.Random) -> ClientReport:
-    return replace(report, client=rng.choice((report.client + 1, 0, 10**9, -1)))
+    return replace(report, client=rng.choice((report.client + 1, report.client - 1, 10**9)))
 
 
 LIES: dict[str, Lie] = {
@@ -117,7 +117,7 @@ class World:
         return np.array([*there], dtype=np.int64)
 
     def move_on(self) -> None:
-        """An hour passes: clients register, leave for good, come and go."""
+        """Time passes: clients register, leave for good, come and go."""
         rng, fates = self.rng, self.fates
         while self.registered < self.most and rng.random() < fates.joins:
             self.registered += 1
