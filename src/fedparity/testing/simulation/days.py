@@ -15,7 +15,7 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from fedparity.core.journal import GENESIS, from_json, to_json
 from fedparity.core.ledger import Ledger
 from fedparity.core.state import State
 from fedparity.core.trace import Trace
-from fedparity.core.tree import classes_in
+from fedparity.core.tree import classes_in, flatten
 from fedparity.core.types import NO_IDS, ClientReport, RoundPlan, RoundRecord, Vector
 from fedparity.store import Store, erase, finish_erasure, verify
 from fedparity.testing.disks import FaultyDisk
@@ -286,16 +286,9 @@ class _System:
 
 def _digest_of(state: State) -> str:
     """Of everything that the next round depends on."""
-    from fedparity.core.tree import flatten
-
     skeleton, arrays = flatten(state)
     h = hashlib.sha256(repr(skeleton).encode())
     for path in sorted(arrays):
         h.update(path.encode())
         h.update(np.ascontiguousarray(arrays[path]).tobytes())
     return h.hexdigest()
-
-
-def as_json(outcome: Outcome) -> dict[str, Any]:
-    """An outcome for the command line."""
-    return asdict(outcome)
