@@ -23,7 +23,9 @@ def child(run, rounds, call):
     said = os.open(f"{run}.said", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     disk = nullcontext() if call < 0 else FaultyDisk(run.parent, fail_at=call, fault="kill", keep=False)
     with disk:
-        carry_out(run, rounds, resume=run.exists(), acknowledged=lambda _, name, __: os.write(said, f"{name}\n".encode()))
+        carry_out(
+            run, rounds, resume=run.exists(), acknowledged=lambda _, name, __: os.write(said, f"{name}\n".encode())
+        )
     os._exit(0)
 
 

@@ -20,7 +20,9 @@ def closed(tmp_path):
     """A run that was closed after most of its rounds, with its result files."""
     spec, calls = lab_spec(ROUNDS), iter(range(ROUNDS - 1))
     with open_store(tmp_path / "closed", spec) as store:
-        execute(spec, store=store, callbacks=Callbacks(stop=lambda: next(calls) == ROUNDS - 2)).save(tmp_path / "closed")
+        execute(spec, store=store, callbacks=Callbacks(stop=lambda: next(calls) == ROUNDS - 2)).save(
+            tmp_path / "closed"
+        )
     return tmp_path / "closed"
 
 

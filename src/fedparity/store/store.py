@@ -156,7 +156,9 @@ class Store:
                 f" that made it (a checkout from before 0.2.0): fedparity export {self.disk.root}"
             )
         if found is None and self.heads.known:
-            raise DamagedError(f"{self.db.path}: lost everything that was committed; restore it and its log from a copy")
+            raise DamagedError(
+                f"{self.db.path}: lost everything that was committed; restore it and its log from a copy"
+            )
         if found != str(FORMAT):
             raise InputError(
                 f"{self.disk.root}: run format {found} but this fedparity reads {FORMAT}; use the version that wrote it"

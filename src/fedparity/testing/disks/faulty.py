@@ -22,6 +22,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
+import numpy as np
+
 from fedparity.core import checks
 from fedparity.core.system import System, in_place
 from fedparity.testing.disks.log import Call, Kind, playback
@@ -90,7 +92,9 @@ class FaultyDisk(System):
         The seed picks one of the possible outcomes; None: the process was killed, and nothing that it wrote is lost.
         Fsyncs asked for by the sites in `without` were never made.
         """
-        playback(*self._began, self.calls[: len(self.calls) if after is None else after], without).cut(seed, Path(into))
+        calls = self.calls[: len(self.calls) if after is None else after]
+        rng = None if seed is None else np.random.default_rng([seed, len(calls)])
+        playback(*self._began, calls, without).cut(rng, Path(into))
 
     def sites(self) -> list[str]:
         """Who asked for an fsync."""

@@ -92,9 +92,8 @@ class Platter:
             _lay(file.durable, change)
         file.pending.clear()
 
-    def cut(self, seed: int | None, into: Path) -> None:
-        """Write what a power cut may leave; the seed says which of the possible outcomes, None: all that was written."""
-        rng = None if seed is None else np.random.default_rng(seed)
+    def cut(self, rng: np.random.Generator | None, into: Path) -> None:
+        """Write what a power cut may leave, one of the possible outcomes; None: all that was written is there."""
         found = dict(self.durable)
         for _, changes in sorted(self.pending.items()):
             for names in _survivors(changes, rng):

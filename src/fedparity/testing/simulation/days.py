@@ -38,7 +38,16 @@ from fedparity.testing.simulation.world import World
 
 ROUNDS_PER_DAY = 12
 METHOD = "simulated"
-SCHEDULERS = ("parity", "parity_deployment", "uniform", "least_served", "oldest_first", "round_robin", "inverse", "oort")
+SCHEDULERS = (
+    "parity",
+    "parity_deployment",
+    "uniform",
+    "least_served",
+    "oldest_first",
+    "round_robin",
+    "inverse",
+    "oort",
+)
 WINDOW, QUOTA = 24, 1.5
 WITH_QUOTA = f"with_quota:inner=uniform,quota={QUOTA},window={WINDOW}"
 MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there is one
@@ -198,9 +207,7 @@ class _System:
             record, self.digest = self.pending
             self.books.enter(record)
         self.pending = None
-        hold(
-            f"{len(rounds)} rounds are there, {self.books.rounds} were safe", holds=len(rounds) == self.books.rounds
-        )
+        hold(f"{len(rounds)} rounds are there, {self.books.rounds} were safe", holds=len(rounds) == self.books.rounds)
         hold("the chain is another one", holds=(rounds[-1].chain if rounds else GENESIS) == self.books.chain)
         state: State | None = store.load(0, METHOD, classes_in(self._fresh()))
         if state is None:
