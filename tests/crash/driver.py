@@ -12,9 +12,9 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
+from crash_lab import carry_out
 from fedparity.store import checkpoints
 from fedparity.testing import FaultyDisk
-from lab import carry_out
 
 checkpoints.LARGE, checkpoints.SMALL_STATE, checkpoints.SNAPSHOT_EVERY = 64, 0, 3
 
@@ -42,9 +42,14 @@ def end_of(pid, seconds):
         time.sleep(0.0002)
 
 
+def tell(answer):
+    sys.stdout.write(f"{answer}\n")
+    sys.stdout.flush()
+
+
 def main():
     carry_out(Path(sys.argv[1]), 2)
-    print("ready", flush=True)
+    tell("ready")
     for line in sys.stdin:
         run, rounds, call, seconds = line.split()
         pid = os.fork()
@@ -53,7 +58,7 @@ def main():
                 child(Path(run), int(rounds), int(call))
             finally:
                 os._exit(1)
-        print(end_of(pid, float(seconds)), flush=True)
+        tell(end_of(pid, float(seconds)))
 
 
 if __name__ == "__main__":

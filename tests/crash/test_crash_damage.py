@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from fedparity.experiment.runner import Callbacks, execute, state_classes
+from crash_lab import carry_out, ends_the_same, lab_spec, rng_of, size
 from fedparity.experiment.results import open_store
+from fedparity.experiment.runner import Callbacks, execute, state_classes
 from fedparity.store import DamagedError, Store, verify
 from fedparity.store.manifest import RESULTS, SPECS
 from fedparity.testing import FaultyDisk
-from lab import carry_out, ends_the_same, lab_spec, rng_of, size
 from stored_runs import contents
 
 ROUNDS = 5

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from crash_lab import acknowledged_rounds_are_there, carry_out, chains, ends_the_same, size
 from fedparity.core.errors import OutputError
 from fedparity.testing import FaultyDisk
-from lab import acknowledged_rounds_are_there, carry_out, chains, ends_the_same, size
 
 ROUNDS = 2
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from crash_lab import acknowledged_rounds_are_there, carry_out, chains, ends_the_same, rng_of, size
 from fedparity.testing import FaultyDisk
-from lab import acknowledged_rounds_are_there, carry_out, chains, ends_the_same, rng_of, size
 
 HERE = Path(__file__).parent
 ROUNDS = size(2, 8)

@@ -1,4 +1,4 @@
-"""Power cuts: what was not synced is lost, torn or in another order; no acknowledged round is, and each fsync is needed."""
+"""Power cuts: what was not synced is lost, torn or out of order; no acknowledged round is, and each fsync is needed."""
 
 import ast
 from collections import Counter
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import fedparity
+from crash_lab import acknowledged_rounds_are_there, carry_out, chains, ends_the_same, rng_of, size
 from fedparity.core.errors import FedparityError
 from fedparity.testing import FaultyDisk
 from stored_runs import contents
-from lab import acknowledged_rounds_are_there, carry_out, chains, ends_the_same, rng_of, size
 
 ROUNDS = 4
 SRC = Path(fedparity.__file__).parent

@@ -1,4 +1,4 @@
-"""The simulated system: it holds its invariants, does the same for the same seed, and finds every bug that is planted."""
+"""The simulated system: it holds its invariants, does the same for the same seed, and finds every planted bug."""
 
 from dataclasses import replace
 

@@ -63,7 +63,7 @@ class _File(apsw.VFSFile):
         super().xTruncate(newsize)
         self._disk.remember("truncate", self._name, at=newsize)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802, ARG002
+    def xSync(self, flags: int) -> None:  # noqa: N802
         """Nothing is passed on: the real disk need not be waited for."""
         if (code := self._disk.goes_wrong()) is not None:
             _fail(self._disk, code)
@@ -101,7 +101,7 @@ class _Vfs(apsw.VFS):
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802, FBT001
         if (code := self._disk.goes_wrong()) is not None:
             _fail(self._disk, code)
-        super().xDelete(filename, False)
+        super().xDelete(filename, False)  # noqa: FBT003 - as apsw has it
         known = self._named(filename)
         self._disk.remember("unlink", known)
         if syncdir:

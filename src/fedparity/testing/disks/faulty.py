@@ -1,4 +1,4 @@
-"""A disk to test what writes a run: it counts calls, and can fail, fill up, kill the process or lose what was not synced.
+"""A disk to test what writes a run: it counts calls, and can fail, fill up, kill the process or lose what is unsynced.
 
     with FaultyDisk(folder) as disk:                    # all that fedparity writes below it goes through the disk
         execute(spec, out=folder / "run")

@@ -1,7 +1,7 @@
 """Days of a whole system by seed, in the manner of TigerBeetle's VOPR: everything fails, and nothing may break.
 
-A day is 12 rounds, one every two hours. From the seed follow the population, the method, how wild the network is, when the
-coordinator dies and how (killed, power cut, disk full or failing, closed and opened), which clients lie, join, leave
+A day is 12 rounds, one every two hours. From the seed follow the population, the method, how wild the network is, when
+the coordinator dies and how (killed, power cut, disk full or failing, closed and opened), which clients lie, join, leave
 and are erased, and how the clock jumps. The coordinator, its gate and its store are the real ones; the disk is a
 `FaultyDisk`, the clients are quadratics. After every step the invariants are held (`invariants`); a broken one raises,
 and the same seed breaks it again.
@@ -95,7 +95,7 @@ def simulate(seed: int, days: int = 10) -> Outcome:
 
 class _System:
     def __init__(self, seed: int, days: int, folder: Path) -> None:
-        self.rng = rng = random.Random(f"fedparity {seed}")  # noqa: S311 - reproducible on purpose
+        self.rng = rng = random.Random(f"fedparity {seed}")
         self.seed, self.days, self.folder = seed, days, folder
         clients = rng.randint(4, 16)
         dim = rng.choice((*[3] * 14, 8_200, 33_000))  # large ones have files, the largest differences

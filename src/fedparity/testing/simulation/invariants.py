@@ -99,7 +99,7 @@ class Books:
         hold("utility is finite", holds=bool(np.isfinite(ledger.utility).all()))
 
 
-def check_round(
+def check_round(  # noqa: PLR0917 - one caller
     coordinator: Coordinator,
     before: Vector,
     state: State,

@@ -1,4 +1,4 @@
-"""What the tests of the crash laboratory share: one small run, its sizes, and what must be true after whatever happened."""
+"""What the crash laboratory's tests share: one small run, its sizes, and what must be true whatever happened."""
 
 import os
 from itertools import accumulate
