@@ -1,10 +1,10 @@
 """Days of a whole system by seed, in the manner of TigerBeetle's VOPR: everything fails, and nothing may break.
 
-A day is 12 rounds, one every two hours. From the seed follow the population, the method, how wild the network is, when
-the coordinator dies and how (killed, power cut, disk full or failing, closed and opened), which clients lie, join, leave
-and are erased, and how the clock jumps. The coordinator, its gate and its store are the real ones; the disk is a
-`FaultyDisk`, the clients are quadratics. After every step the invariants are held (`invariants`); a broken one raises,
-and the same seed breaks it again.
+A day is 12 rounds, one every two hours. From the seed follow the population, the method, how wild the network is,
+when the coordinator dies and how (killed, power cut, disk full or failing, closed and opened), which clients lie,
+join, leave and are erased, and how the clock jumps. The coordinator, its gate and its store are the real ones; the
+disk is a `FaultyDisk`, the clients are quadratics. After every step the invariants are held (`invariants`); a broken
+one raises, and the same seed breaks it again.
 """
 
 from __future__ import annotations
