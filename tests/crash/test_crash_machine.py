@@ -158,6 +158,21 @@ Run.TestCase.settings = settings(
 TestRun = Run.TestCase
 
 
+def test_erasing_the_only_client_that_registered_late_leaves_a_run_that_verifies():
+    machine = Run()
+    machine.begin("uniform", "none", 2)
+    machine.a_round({0, 1}, ["now", "now"])
+    machine.somebody_registers()
+    machine.a_round({2, 3}, ["never", "later"])
+    machine.a_round({0, 1}, ["now", "now"])
+    machine.an_erasure(3)
+    machine.leave(machine.store.close)
+    verdict = verify(machine.run, lambda *_: machine.classes())
+    assert verdict.problems == ()
+    machine.enter()
+    machine.teardown()
+
+
 def test_a_machine_that_is_closed_verifies(tmp_path):
     """What the machine's steps leave is a run like any other."""
     machine = Run()
