@@ -11,6 +11,8 @@ from fedparity.core.errors import OutputError
 from fedparity.testing import FaultyDisk
 
 ROUNDS = 2
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""apsw prints errors that SQLite swallows while it closes; the module sqlite3 never hears of them."""
 
 
 def fails(folder, said, **how):

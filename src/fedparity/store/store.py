@@ -374,6 +374,9 @@ class Store:
     def distrust(self, names: Iterable[str]) -> None:
         """Files that differ from the manifest: said aloud. Arrays are swept unless they are written or read whole."""
         self.arrays.distrust(names)
+        self._say_damaged(names)
+
+    def _say_damaged(self, names: Iterable[str]) -> None:
         self.notices += [f"{self.disk.path(name)}: differs from what was written" for name in names]
 
     def sweep(self) -> None:
@@ -383,7 +386,7 @@ class Store:
         for name in self.disk.names():
             if LEFT.fullmatch(name):
                 self.disk.remove(name)
-        self.arrays.sweep(self.checkpoints.needed())
+        self._say_damaged(self.arrays.sweep(self.checkpoints.needed()))
 
 
 def _facts_digest(contender: Contender, value: bytes) -> str:

@@ -44,8 +44,9 @@ class _File(apsw.VFSFile):
         self._name = name
         self._new_log = log
 
-    def excepthook(self, *_: object) -> None:
+    def excepthook(self, etype: object, evalue: object, etraceback: object) -> bool:
         """Errors that nobody can be told of are not printed either."""
+        return True
 
     def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802 - SQLite's name
         data = bytes(data)
@@ -81,8 +82,9 @@ class _Vfs(apsw.VFS):
         self._disk = disk
         self._named = named
 
-    def excepthook(self, *_: object) -> None:
+    def excepthook(self, etype: object, evalue: object, etraceback: object) -> bool:
         """Errors that nobody can be told of are not printed either."""
+        return True
 
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
