@@ -1,4 +1,4 @@
-"""Coordinator, store, erasures and late joiners in any order that hypothesis can think of, shrunk to the fewest steps."""
+"""Coordinator, store, erasures and late joiners in any order that hypothesis thinks of, shrunk to the fewest steps."""
 
 import shutil
 import tempfile
