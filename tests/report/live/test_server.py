@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from injections import STRINGS, check_page
 from stored_runs import run_into, spec_of
 
 pytest.importorskip("starlette")
@@ -122,6 +123,17 @@ def test_names_from_outside_are_inert(run):
         assert seen.tags.count("script") == 2
         assert "<img" not in text
         assert "{{7*7}}" in text  # and not 49
+
+
+def test_2000_names_come_out_inert_on_every_page_of_the_table(run):
+    many = replace(run.trace, names=tuple(STRINGS[:14]))
+    evil = Follower(run.folder)
+    while not evil.refresh():
+        pass
+    for start in range(0, len(STRINGS) - 13, 14):
+        evil.trace = replace(many, names=tuple(STRINGS[start : start + 14]))
+        text = body(pages(evil).page(Request(q=STRINGS[start])))
+        check_page(text + "alert(1)", scripts=2)
 
 
 def test_the_watcher_says_when_a_folder_cannot_be_read_and_goes_on(run, monkeypatch):
