@@ -46,7 +46,11 @@ def _section(result: Result) -> str:
     ]
     parts = "".join(element("dt", name) + element("dd", escape(text)) for name, text in terms)
     figures = escape(json.dumps(plain(found.evidence), indent=1, ensure_ascii=False))
-    drawn = "" if found.picture is None else element("figure", found.picture.draw(), class_="wide")
+    drawn = (
+        ""
+        if found.picture is None
+        else element("figure", element("div", found.picture.draw(), class_="crop"), class_="wide")
+    )
     more = element("details", element("summary", "All figures") + element("pre", figures))
     title = element("h2", escape(claim.id)) + element("p", escape(claim.where), class_="lead")
     return element("section", title + element("dl", parts, class_="defs") + drawn + more, id=claim.id)

@@ -49,6 +49,7 @@ for (const table of document.querySelectorAll("table[data-from]")) {
   const columns = () => [...held.columns, ...(held.kinds.length ? held.kinds[kind ? kind.selectedIndex : 0].columns : [])];
   const format = column => value =>
     value === null ? "–" : typeof value === "string" ? value
+      : column.digits === null && value !== 0 && Math.abs(value) < 1e-4 ? value.toExponential(1).replaceAll("-", "−")
       : value.toLocaleString("en", column.digits === null ? { maximumSignificantDigits: 3 }
         : { minimumFractionDigits: column.digits, maximumFractionDigits: column.digits }).replace("-", "−");
   function show() {
