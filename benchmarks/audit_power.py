@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "audit"))
 
-from logs import uniform_log
+from logs import uniform_log  # type: ignore[import-not-found]
 
 from fedparity.audit.chance import compare_with_chance, named
 from fedparity.core.trace import Trace
@@ -37,7 +37,7 @@ def main() -> None:
             plain, who = found.outliers(found.fewer), named(online, asked, found, fewer=True)
             shut = 5 if rate < 1 else 0  # let through always: nobody is suppressed, and whoever is named is wrong
             rows.append((found.p <= 0.05, (plain < shut).sum() / 5, (who < shut).sum() / 5, (who >= shut).any()))
-        told, holm, mine, wrong = np.mean(rows, axis=0)
+        told, holm, mine, wrong = np.array(rows, np.float64).mean(axis=0)
         print(f"| {100 * rate:.0f} % | {told:.3f} | {holm:.3f} | {mine:.3f} | {wrong:.3f} |")
 
 

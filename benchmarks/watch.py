@@ -21,15 +21,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "browser"), str(ROOT / "tests")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "browser"))
 
-from test_report_browser import Browser  # noqa: E402
+from test_report_browser import Browser  # type: ignore[import-not-found]
 
-from fedparity.experiment.results import open_store  # noqa: E402
-from fedparity.experiment.runner import Callbacks, execute  # noqa: E402
-from fedparity.experiment.spec import Spec  # noqa: E402
-from stored_runs import run_into, spec_of  # noqa: E402 - after the path
+from fedparity.experiment.results import open_store
+from fedparity.experiment.runner import Callbacks, execute
+from fedparity.experiment.spec import Spec
+from stored_runs import run_into, spec_of  # type: ignore[import-not-found]
 
 SEEN = """
 window.seen = [];
@@ -42,9 +42,10 @@ def spec(clients: int, rounds: int, cohort: int) -> Spec:
     """One method without much training, so that what is measured is the store and the page."""
     people = f"population.availability=bernoulli:low={200 / clients:g},high={10_000 / clients:g}"
     people = people if clients > 20_000 else "population.availability=bernoulli:low=.2,high=.8"
-    return spec_of(
+    found: Spec = spec_of(
         f"rounds={rounds}", f"population.clients={clients}", people, f"cohort={cohort}", methods=("uniform",)
     )
+    return found
 
 
 @contextmanager
@@ -53,7 +54,7 @@ def watched(folder: Path) -> Iterator[tuple[str, int]]:
     words = [sys.executable, "-c", "from fedparity.cli.main import main; main()", "watch", str(folder)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield process.stdout.readline().strip(), process.pid
+            yield (process.stdout or sys.stdin).readline().strip(), process.pid
         finally:
             process.terminate()
 

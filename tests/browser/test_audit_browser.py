@@ -63,7 +63,7 @@ def test_the_claims_page_fits_too_and_sorts(browser, tmp_path, width):
     from fedparity.paper.claims.html import claims_page
 
     path = tmp_path / "claims.html"
-    path.write_text(claims_page([examine(claim) for claim in chosen(["lemma-1"])]), encoding="utf-8")
+    path.write_text(claims_page(list(examine(chosen(["lemma-1"])))), encoding="utf-8")
     browser.open(path, width)
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert browser.ask("document.querySelectorAll('button.sort').length") == 3

@@ -111,8 +111,8 @@ def lines(series: Sequence[Series], *, title: str, desc: str, unit: bool = False
     body += [band for one in series for band in _band(one, across, up)]
     body += [_line(one, across, up, percent=unit) for one in series]
     body += _ends(series, across, up)
-    data = {"data_across": _told(across), "data_unit": "round"}
-    return Chart(svg.picture(LINES_SIZE, body, title=title, desc=desc, class_="chart lines", **data), up.kind)
+    data = {"across": _told(across), "unit": "round"}
+    return Chart(svg.picture(LINES_SIZE, body, title=title, desc=desc, class_="chart lines", data=data), up.kind)
 
 
 def _told(across: svg.Scale) -> str:
@@ -218,8 +218,8 @@ def lorenz(series: Sequence[Series], limit: Series, *, title: str, desc: str) ->
     body += [_line(one, across, up, percent=True) for one in series]
     body.append(_line(limit, across, up, percent=True, limit=True))
     body.append(svg.text(LORENZ.right, LORENZ_SIZE[1] - 6, "share of clients, least served first", class_="axis end"))
-    data = {"data_across": _told(across), "data_unit": "%"}
-    return svg.picture(LORENZ_SIZE, body, title=title, desc=desc, class_="chart lorenz", **data)
+    data = {"across": _told(across), "unit": "%"}
+    return svg.picture(LORENZ_SIZE, body, title=title, desc=desc, class_="chart lorenz", data=data)
 
 
 def _percent_axes(frame: Frame, across: svg.Scale, up: svg.Scale) -> Iterator[str]:

@@ -86,8 +86,8 @@ def draw(
     data: dict[str, object] = {}
     if labels is not None:
         said = json.dumps([svg.printable(name) for name in labels.names], ensure_ascii=False)
-        data = {"data_rows": said, "data_first": labels.first, "data_wide": labels.wide}
-    return svg.picture((columns, rows), [moved], title=title, desc=desc, class_="chart rows", stretch=True, **data)
+        data = {"rows": said, "first": labels.first, "wide": labels.wide}
+    return svg.picture((columns, rows), [moved], title=title, desc=desc, class_="chart rows", stretch=True, data=data)
 
 
 def height(rows: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,9 +65,9 @@ def picture(
     desc: str,
     class_: str = "chart",
     stretch: bool = False,
-    **data: object,
+    data: Mapping[str, object] | None = None,
 ) -> str:
-    """A whole drawing with its alternative text; `stretch` lets it fill any box, `data_...` is for the script."""
+    """A whole drawing with its alternative text; `stretch` lets it fill any box, `data` is for the script."""
     head = element("title", escape(title)) + element("desc", escape(desc))
     return element(
         "svg",
@@ -77,7 +77,7 @@ def picture(
         role="img",
         viewBox=f"0 0 {num(size[0])} {num(size[1])}",
         preserveAspectRatio="none" if stretch else None,
-        **data,
+        **{f"data_{name}": value for name, value in (data or {}).items()},
     )
 
 
