@@ -91,8 +91,8 @@ class Browser:
             "Emulation.setEmulatedMedia", media=kind, features=[{"name": "prefers-color-scheme", "value": scheme}]
         )
 
-    def ask(self, expression):
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+    def ask(self, expression, *, wait=False):
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=wait)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -231,7 +231,7 @@ def test_a_table_of_methods_is_sorted_by_its_exact_values(browser, page):
 def box_of(browser, what):
     """Left, top, width and height on the screen, once it stands still."""
     browser.ask(f"document.querySelector('{what}').scrollIntoView({{behavior: 'instant', block: 'center'}})")
-    browser.ask("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    browser.ask("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))", wait=True)
     place = f"const b = document.querySelector('{what}').getBoundingClientRect(); [b.x, b.y, b.width, b.height]"
     return browser.ask(f"{{ {place} }}")
 
