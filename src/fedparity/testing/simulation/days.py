@@ -258,7 +258,8 @@ class _System:
         """The round was acknowledged."""
         self.books.enter(record)
         self.books.check_ledger(state.ledger)
-        hold("the store's chain is another one", holds=store.heads.known[0, METHOD][1] == self.books.chain)
+        head = store.heads.known.get((0, METHOD))
+        hold("the store's chain is another one", holds=head == (self.books.rounds, self.books.chain))
         if self.pending is not None:
             self.digest, self.pending = self.pending[1], None
         if self.books.rounds % ROUNDS_PER_DAY == 0:
