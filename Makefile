@@ -7,7 +7,7 @@ PEERS  ?= .venv-
 export PYTHONDONTWRITEBYTECODE =
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack clean
+.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack crash clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -87,6 +87,10 @@ claims: $(VENV)/.test           ## docs/paper.md: the paper's claims, examined a
 attack: $(VENV)/.demo           ## what lying clients gain under the deployment preset, about half an hour
 	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3
 	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3 --availability phones
+
+crash: $(VENV)/.test            ## the crash laboratory at full size, and 10,000 days of simulated systems
+	FEDPARITY_CRASH=nightly $(BIN)/python -m pytest -n 2 tests/crash tests/testing/test_simulation.py
+	$(BIN)/fedparity simulate --seeds 1000 --days 10
 
 clean:
 	rm -rf $(VENV) .venv-flower .venv-pfl runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

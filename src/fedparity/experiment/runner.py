@@ -207,7 +207,7 @@ def _run_seed(  # noqa: PLR0917 - one caller
     now = {name: coordinator.init(task.num_clients, first, trace.before) for name, coordinator in methods.items()}
     if store is not None:
         for name, fresh in now.items():
-            now[name] = store.load(seed, name, classes_in(fresh)) or fresh
+            now[name] = store.load(seed, name, classes_in(fresh), anew=True) or fresh
     last = spec.methods[-1].name
 
     def after(method: str, done: RoundRecord, state: State) -> None:
