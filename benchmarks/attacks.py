@@ -10,18 +10,22 @@ import json
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from fedparity.core.gate import Gate
 from fedparity.experiment.methods import METHODS
-from fedparity.testing import ATTACKS, Arena, attack
+from fedparity.testing import ATTACKS, Arena
+from fedparity.testing.attacks.arena import Figures, result_of, ways_of
 from fedparity.testing.attacks.poison import POISONS, poisoned
 
 HERE = Path(__file__).parent
 FOUND = HERE / "attacks.json"
 PAGE = HERE.parent / "docs" / "security.md"
-FIRST, SEEDS, FEW = 200, 8, 2
+SEEDS = range(200, 208)
+FEW = range(200, 202)
+POISON_SEEDS = range(200, 205)
 POPULATIONS = ("bernoulli", "phones")
 POLICIES = {
     "`reactive` (the paper's rule)": "reactive",
@@ -40,45 +44,56 @@ GROUPS = {
 }
 POISONED = {"like anybody": False, "together": True}
 COHORTS = (10, 20)
-POISON_SEEDS, POISON_ROUNDS = 5, 120
+POISON_ROUNDS = 120
 
 
-def one(population: str, policy: str, name: str) -> dict[str, Any]:
-    """What one attack gains under the method `deployment`, or under a scheduler without bounds."""
-    if policy == "deployment":
-        method, arena = METHODS[policy], Arena(population, first_seed=FIRST, seeds=SEEDS)
-        return asdict(attack(name, arena, method.scheduler, weighting=method.weighting, gate=method.gate))
-    return asdict(attack(name, Arena(population, first_seed=FIRST, seeds=FEW), policy, gate=Gate()))
+def one(population: str, policy: str, seed: str, name: str) -> list[Figures]:
+    """What one attack gains with one seed, under the method `deployment` or under a scheduler without bounds."""
+    arena, method = Arena(population, first_seed=int(seed), seeds=1), METHODS.get(policy)
+    if policy != "deployment" or method is None:
+        return ways_of(name, arena, policy, gate=Gate())
+    return ways_of(name, arena, method.scheduler, weighting=method.weighting, gate=method.gate)
 
 
-def poison(policy: str, cohort: str, name: str) -> dict[str, Any]:
-    """What poisoned updates do, over seeds: attackers come like anybody, or together."""
+def poison(policy: str, cohort: str, seed: str, name: str) -> dict[str, Any]:
+    """What poisoned updates do with one seed: attackers come like anybody, or together."""
     method = METHODS[policy]
     choices = {"scheduler": method.scheduler, "weighting": method.weighting, "gate": method.gate}
-    arena, seeds = Arena(rounds=POISON_ROUNDS, cohort=int(cohort)), range(FIRST, FIRST + POISON_SEEDS)
+    arena = Arena(rounds=POISON_ROUNDS, cohort=int(cohort))
     return {
-        way: [asdict(poisoned(name, arena, seed, together=together, **choices)) for seed in seeds]
+        way: asdict(poisoned(name, arena, int(seed), together=together, **choices))
         for way, together in POISONED.items()
     }
 
 
-def job_of(kind: str, *how: str) -> dict[str, Any]:
+def job_of(kind: str, *how: str) -> Any:
+    """The outcome of one job, by its name."""
     return poison(*how) if kind == "poison" else one(kind, *how)
 
 
-def measured(jobs: list[tuple[str, ...]], workers: int) -> dict[str, dict[str, Any]]:
-    """The result of each job, by its name; those that are in the file are not run again."""
-    found: dict[str, dict[str, Any]] = json.loads(FOUND.read_text()) if FOUND.exists() else {}
+def measured(jobs: list[tuple[str, ...]], workers: int) -> dict[str, Any]:
+    """The outcome of each job, by its name; those that are in the file are not run again."""
+    found: dict[str, Any] = json.loads(FOUND.read_text()) if FOUND.exists() else {}
     with ProcessPoolExecutor(workers) as pool:
         waiting = {pool.submit(job_of, *job): "/".join(job) for job in jobs if "/".join(job) not in found}
         for done in as_completed(waiting):
             found[waiting[done]] = done.result()
-            FOUND.write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n")
+            FOUND.write_text(
+                json.dumps(dict(sorted(found.items())), separators=(",", ":")).replace(',"', ',\n"') + "\n"
+            )
             print(f"{len(found)} of {len(jobs)}: {waiting[done]}", flush=True)
     return found
 
 
+def result(found: dict[str, Any], population: str, policy: str, name: str) -> dict[str, Any]:
+    """What an attack gained, over the seeds that are there."""
+    seeds = [part for key, part in found.items() if fnmatchcase(key, f"{population}/{policy}/*/{name}")]
+    ways = [{key: [one[at][key][0] for one in seeds] for key in way} for at, way in enumerate(seeds[0])]
+    return asdict(result_of(name, Arena(population), ways))
+
+
 def cell(result: dict[str, Any], *names: str, digits: int = 1) -> str:
+    """Figures in percent."""
     return " / ".join(f"{100 * result[name]:.{digits}f}" for name in names)
 
 
@@ -91,7 +106,7 @@ def preset_table(found: dict[str, dict[str, Any]]) -> list[str]:
         "|---|---|---|---|---|",
     ]
     for name in ATTACKS:
-        even, phones = (found[f"{population}/deployment/{name}"] for population in POPULATIONS)
+        even, phones = (result(found, population, "deployment", name) for population in POPULATIONS)
         lines.append(
             f"| `{name}` | {cell(even, *filled)} | {cell(phones, *full)} | {cell(phones, 'thin')} "
             f"| {cell(phones, *filled)} |"
@@ -103,7 +118,7 @@ def policy_table(found: dict[str, dict[str, Any]]) -> list[str]:
     """One row per policy: the most that any attack of a group gains."""
     lines = [f"| policy | {' | '.join(GROUPS)} | worst window | a third |", "|---" * (len(GROUPS) + 3) + "|"]
     for label, policy in {**POLICIES, "**method `deployment`**": "deployment"}.items():
-        results = {name: found[f"bernoulli/{policy}/{name}"] for group in GROUPS.values() for name in group}
+        results = {name: result(found, "bernoulli", policy, name) for group in GROUPS.values() for name in group}
         cells = []
         for group in GROUPS.values():
             most = max(group, key=lambda name: results[name]["share"])
@@ -123,7 +138,9 @@ def poison_table(found: dict[str, dict[str, Any]]) -> list[str]:
     for name in POISONS:
         cells = []
         for policy, m, way in columns:
-            runs, honest = (found[f"poison/{policy}/{m}/{kind}"][way] for kind in (name, "none"))
+            runs, honest = (
+                [found[f"poison/{policy}/{m}/{seed}/{kind}"][way] for seed in POISON_SEEDS] for kind in (name, "none")
+            )
             lost = [100 * (good["accuracy"] - bad["accuracy"]) for good, bad in zip(honest, runs, strict=True)]
             mean = sum(lost) / len(lost)
             opened = 100 * sum(one["backdoor"] for one in runs) / len(runs)
@@ -141,18 +158,30 @@ def written(page: str, mark: str, lines: list[str]) -> str:
     return before + begin + "\n".join(lines) + "\n" + end + rest.split(end)[1]
 
 
+def jobs_of() -> list[tuple[str, ...]]:
+    """All there is to do, the first seeds first."""
+    jobs: list[tuple[str, ...]] = []
+    for seed in map(str, SEEDS):
+        jobs += [(population, "deployment", seed, name) for population in POPULATIONS for name in ATTACKS]
+        if int(seed) in FEW:
+            names = [name for group in GROUPS.values() for name in group]
+            jobs += [("bernoulli", policy, seed, name) for policy in POLICIES.values() for name in names]
+        if int(seed) in POISON_SEEDS:
+            jobs += [("poison", "deployment", str(m), seed, name) for m in COHORTS for name in POISONS]
+            jobs += [("poison", "uniform", "10", seed, name) for name in POISONS]
+    return jobs
+
+
 def main() -> None:
+    """Measure what is missing and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fresh", action="store_true", help="measure everything anew")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--write", action="store_true", help="only write the tables of what is there")
     options = parser.parse_args()
     if options.fresh:
         FOUND.unlink(missing_ok=True)
-    jobs: list[tuple[str, ...]] = [(population, "deployment", name) for population in POPULATIONS for name in ATTACKS]
-    jobs += [("bernoulli", policy, name) for policy in POLICIES.values() for group in GROUPS.values() for name in group]
-    jobs += [("poison", "deployment", str(m), name) for m in COHORTS for name in POISONS]
-    jobs += [("poison", "uniform", "10", name) for name in POISONS]
-    found = measured(jobs, options.workers)
+    found = json.loads(FOUND.read_text()) if options.write else measured(jobs_of(), options.workers)
     page = written(PAGE.read_text(), "attacks", preset_table(found))
     page = written(page, "policies", policy_table(found))
     PAGE.write_text(written(page, "poison", poison_table(found)))

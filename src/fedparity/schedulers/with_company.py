@@ -40,6 +40,8 @@ MEMORY, ENOUGH = 64, 8
 ALIKE = 0.5
 LOOKED_AT = 256
 """Of more clients online only so many are looked at, those asked least."""
+ROOM = 1.5
+"""Bands are so narrow that their shares add up to so many cohorts: else slots would stay empty among equals."""
 LEVELS = 1024
 """Steps in which rates are told apart."""
 
@@ -83,7 +85,8 @@ class WithCompany(Wrapper):
             ids = view.available[order]
             most = max(1, math.ceil(self.share * view.cohort) - 1)
             places = _places(view.ledger, ids, rng)
-            hidden = _beyond(self._company(state, ids, view), places, most, self.band)
+            width = min(self.band, most / (ROOM * view.cohort))
+            hidden = _beyond(self._company(state, ids, view), places, most, width)
             visible = np.ones(len(view.available), dtype=np.bool_)
             visible[order[hidden]] = False
             seen = view if visible.all() else only(replace(view, whole=whole), visible, view.cohort)
@@ -110,14 +113,14 @@ class WithCompany(Wrapper):
 
 def _beyond(company: BoolArray, places: FloatArray, most: int, width: float) -> list[int]:
     """Who comes after `most` others of its company, or of clients less than `width` apart."""
-    kept = np.zeros(len(company), dtype=np.bool_)
+    kept, plural = np.zeros(len(company), dtype=np.bool_), (company.sum(axis=1) > most).tolist()
     taken: list[float] = []
     hidden = []
     for at, place in enumerate(places.tolist()):
         where = bisect(taken, place)
         near = [*taken[max(0, where - most) : where], place, *taken[where : where + most]]
         crowded = any(near[j + most] - near[j] < width for j in range(len(near) - most))
-        if crowded or np.count_nonzero(company[at] & kept) >= most:
+        if crowded or (plural[at] and np.count_nonzero(company[at] & kept) >= most):
             hidden.append(at)
         else:
             kept[at] = True

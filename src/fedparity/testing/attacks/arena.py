@@ -6,9 +6,9 @@ population and whoever they register as later. A slot that is lost to a failure 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -170,22 +170,26 @@ class _Count:
         some = past[arena.window :] - past[: -arena.window] if len(held) > arena.window else past[-1:]
         offered = arena.cohort * min(arena.window, len(held))
         return {
-            "share": held.sum() / max(1, asked.sum()),
+            "share": float(held.sum() / max(1, asked.sum())),
             "worst_window_share": float((some[:, 0] / np.maximum(1, some[:, 1])).max()),
-            "weight_share": weight.sum() / max(step.sum(), 1e-300),
+            "weight_share": float(weight.sum() / max(step.sum(), 1e-300)),
             "largest_weight": self.largest,
             "rounds_with_a_third": float(((3 * held >= asked) & (held > 0)).mean()),
-            "offered_share": held.sum() / (arena.cohort * len(held)),
+            "offered_share": float(held.sum() / (arena.cohort * len(held))),
             "offered_window_share": float(some[:, 0].max() / offered),
             "step_share": float(weight.mean()),
             "captured": float((3 * weight >= 1 - 1e-9).mean()),
             "thin": float(((asked < arena.cohort) & (step < 1 - 1e-9)).mean()),
-            "fill": asked.sum() / (arena.cohort * len(held)),
+            "fill": float(asked.sum() / (arena.cohort * len(held))),
         }
 
 
-def attack(name: str, arena: Arena, scheduler: Any = "parity", **choices: Any) -> Result:
-    """What attackers gain under a scheduler; `choices` are others of a `Coordinator`, as a weighting and a gate."""
+Figures: TypeAlias = dict[str, list[float]]
+"""By name, one number per seed."""
+
+
+def ways_of(name: str, arena: Arena, scheduler: Any = "parity", **choices: Any) -> list[Figures]:
+    """The figures of each way to attack; `choices` are others of a `Coordinator`, as a weighting and a gate."""
     kind, found = ATTACKS[name], []
     coordinator = Coordinator(arena.cohort, scheduler=scheduler, min_reports=0, **choices)
     for presence in kind.presence or (None,):
@@ -196,7 +200,17 @@ def attack(name: str, arena: Arena, scheduler: Any = "parity", **choices: Any) -
             run(replace(coordinator, seed=seed), register, arena.rounds, observers=[count])
             figures.append(count.figures(arena))
         found.append({key: [one[key] for one in figures] for key in figures[0]})
-    most = max(found, key=lambda way: np.mean(way["share"]))
-    worst = {key: float(max(np.mean(way[key]) for way in found)) for key in most if key != "fill"}
-    fill = float(min(np.mean(way["fill"]) for way in found))
+    return found
+
+
+def result_of(name: str, arena: Arena, ways: Sequence[Figures]) -> Result:
+    """Means over seeds, each of the way that gains most by it."""
+    most = max(ways, key=lambda way: np.mean(way["share"]))
+    worst = {key: float(max(np.mean(way[key]) for way in ways)) for key in most if key != "fill"}
+    fill = float(min(np.mean(way["fill"]) for way in ways))
     return Result(name, **worst, share_sd=float(np.std(most["share"])), fill=fill, fair_share=arena.fair_share)
+
+
+def attack(name: str, arena: Arena, scheduler: Any = "parity", **choices: Any) -> Result:
+    """What attackers gain under a scheduler; `choices` are others of a `Coordinator`, as a weighting and a gate."""
+    return result_of(name, arena, ways_of(name, arena, scheduler, **choices))
