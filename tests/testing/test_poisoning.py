@@ -1,12 +1,14 @@
 """What poisoned updates cost the deployment method, and what without its bounds."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from fedparity import Coordinator, InProcess, Intermittent, Trace, run
 from fedparity.core.gate import Gate
 from fedparity.experiment.methods import METHODS
+from fedparity.tasks import Logistic
 from fedparity.testing.attacks.arena import Arena
 from fedparity.testing.attacks.poison import POISONS, poisoned
 
@@ -60,3 +62,52 @@ def test_a_backdoor_opens_where_nothing_holds_it_and_less_under_the_bounds():
     assert poisoned("none", ARENA, 0, **deployed()).backdoor < 0.05
     assert opened["plain"] > 0.9
     assert opened["deployed"] < 0.7
+
+
+class Rows:
+    """The ages of a client's updates in each round's step, and what it was credited."""
+
+    def __init__(self, client):
+        self.client, self.ages, self.utility = client, [], 0.0
+
+    def on_round(self, method, record, ledger, params):
+        mine = (record.row_clients == self.client) & (record.row_weights != 0)
+        self.ages.append(record.row_ages[mine].tolist())
+        self.utility = float(ledger.utility[self.client])
+
+
+@pytest.mark.parametrize("memory", ["last_updates:max_age=5", "last_updates:own=replace,max_age=5"])
+def test_a_poisoned_memory_counts_for_nothing_after_its_age_limit(memory):
+    task = Logistic.synthetic(6)
+    there = np.ones((12, 6), dtype=bool)
+    there[1:, 0] = False
+    coordinator = Coordinator(6, scheduler="uniform", weighting="memory_mean:over=seen", memory=memory)
+    rows = Rows(0)
+    engine = Intermittent(InProcess(task), Trace.from_matrix(there))
+    run(coordinator, engine, 12, params=task.init(np.random.default_rng(0)), observers=[rows])
+    assert rows.ages == [[0], [1], [2], [3], [4], [5], *[[]] * 6]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeRider:
+    """A task whose client 0 returns the model as it was, and says that it gained much."""
+
+    task: Logistic
+    num_clients: int
+    validate = None
+
+    def train(self, job):
+        report = self.task.train(job)
+        return replace(report, delta=np.zeros_like(report.delta), loss_before=9.0) if job.client == 0 else report
+
+    def evaluate(self, *args):
+        return self.task.evaluate(*args)
+
+
+def test_a_free_rider_is_credited_nothing():
+    task = Logistic.synthetic(6)
+    rider, other = Rows(0), Rows(1)
+    engine = InProcess(FreeRider(task, 6))
+    run(Coordinator(6, scheduler="uniform"), engine, 5, params=task.init(None), observers=[rider, other])
+    assert rider.utility == 0
+    assert other.utility > 0
