@@ -132,7 +132,7 @@ def _given(view: RoundView) -> FloatArray:
     """How often each of the available was asked; before it registered, as often as is fair: new names push nobody."""
     given = view.ledger.selected[view.available].astype(np.float64)
     if view.ledger.since is not None:
-        fair = view.cohort / max(1, np.count_nonzero(counted(view.ledger, MEMORY)))
+        fair = view.cohort / max(1, int(np.count_nonzero(counted(view.ledger, MEMORY))))
         given += view.ledger.since[view.available] * fair
     return given
 

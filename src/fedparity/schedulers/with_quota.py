@@ -69,7 +69,7 @@ class WithQuota(Wrapper):
     def _below(self, state: Watched, view: RoundView) -> BoolArray:
         """Which of the available have not been asked so often yet."""
         ids, ledger = view.available, view.ledger
-        fair = view.cohort / max(1, np.count_nonzero(counted(ledger, self.window)))
+        fair = view.cohort / max(1, int(np.count_nonzero(counted(ledger, self.window))))
         most = max(1, math.floor(self.quota * (fair * self.window)))
         asked, times = np.unique(np.concatenate([*state.recent, NO_IDS]), return_counts=True)
         below = ~np.isin(ids, asked[times >= most], assume_unique=True)
