@@ -10,7 +10,6 @@ import json
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -84,28 +83,40 @@ def measured(jobs: list[tuple[str, ...]], workers: int) -> dict[str, Any]:
     return found
 
 
-def result(found: dict[str, Any], population: str, policy: str, name: str) -> dict[str, Any]:
-    """What an attack gained, over the seeds that are there."""
-    seeds = [part for key, part in found.items() if fnmatchcase(key, f"{population}/{policy}/*/{name}")]
-    ways = [{key: [one[at][key][0] for one in seeds] for key in way} for at, way in enumerate(seeds[0])]
+def whole(found: dict[str, Any], seeds: range, *rows: tuple[str, str]) -> list[int]:
+    """The seeds of which every row is there: what comes before the seed, and what comes after it."""
+    return [seed for seed in seeds if all(f"{before}/{seed}/{after}" in found for before, after in rows)]
+
+
+def said(seeds: list[int]) -> list[str]:
+    """Which seeds a table has."""
+    return [f"Seeds: {', '.join(map(str, seeds))}.", ""] if seeds else ["Not measured yet.", ""]
+
+
+def result(found: dict[str, Any], population: str, policy: str, name: str, seeds: list[int]) -> dict[str, Any]:
+    """What an attack gained, over seeds."""
+    runs = [found[f"{population}/{policy}/{seed}/{name}"] for seed in seeds]
+    ways = [{key: [one[at][key][0] for one in runs] for key in way} for at, way in enumerate(runs[0])]
     return asdict(result_of(name, Arena(population), ways))
 
 
-def cell(result: dict[str, Any], *names: str, digits: int = 1) -> str:
+def cell(figures: dict[str, Any], *names: str) -> str:
     """Figures in percent."""
-    return " / ".join(f"{100 * result[name]:.{digits}f}" for name in names)
+    return " / ".join(f"{100 * figures[name]:.1f}" for name in names)
 
 
 def preset_table(found: dict[str, dict[str, Any]]) -> list[str]:
     """One row per attack: bernoulli, and phones of what was offered and of what was filled."""
     filled = ("share", "worst_window_share", "weight_share", "rounds_with_a_third")
     full = ("offered_share", "offered_window_share", "step_share", "captured")
+    seeds = whole(found, SEEDS, *((f"{population}/deployment", name) for population in POPULATIONS for name in ATTACKS))
     lines = [
+        *said(seeds),
         "| attack | bernoulli | phones, of full rounds | thin | phones, of what was filled |",
         "|---|---|---|---|---|",
     ]
-    for name in ATTACKS:
-        even, phones = (result(found, population, "deployment", name) for population in POPULATIONS)
+    for name in ATTACKS if seeds else ():
+        even, phones = (result(found, population, "deployment", name, seeds) for population in POPULATIONS)
         lines.append(
             f"| `{name}` | {cell(even, *filled)} | {cell(phones, *full)} | {cell(phones, 'thin')} "
             f"| {cell(phones, *filled)} |"
@@ -113,11 +124,15 @@ def preset_table(found: dict[str, dict[str, Any]]) -> list[str]:
     return lines
 
 
-def policy_table(found: dict[str, dict[str, Any]]) -> list[str]:
+def policy_table(found: dict[str, Any]) -> list[str]:
     """One row per policy: the most that any attack of a group gains."""
     lines = [f"| policy | {' | '.join(GROUPS)} | worst window | a third |", "|---" * (len(GROUPS) + 3) + "|"]
+    names = [name for group in GROUPS.values() for name in group]
     for label, policy in {**POLICIES, "**method `deployment`**": "deployment"}.items():
-        results = {name: result(found, "bernoulli", policy, name) for group in GROUPS.values() for name in group}
+        seeds = whole(found, SEEDS, *((f"bernoulli/{policy}", name) for name in names))
+        if not seeds:
+            continue
+        results = {name: result(found, "bernoulli", policy, name, seeds) for name in names}
         cells = []
         for group in GROUPS.values():
             most = max(group, key=lambda name: results[name]["share"])
@@ -133,12 +148,14 @@ def poison_table(found: dict[str, dict[str, Any]]) -> list[str]:
     """One row per poison: points of accuracy lost (mean, worst seed), and how far a backdoor opens."""
     columns = [("deployment", m, way) for m in COHORTS for way in POISONED] + [("uniform", 10, "like anybody")]
     heads = [f"{policy}, m = {m}, {way}" for policy, m, way in columns]
-    lines = [f"| poison | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-    for name in POISONS:
+    kinds = {f"poison/{policy}/{m}" for policy, m, _ in columns}
+    seeds = whole(found, POISON_SEEDS, *((kind, name) for kind in sorted(kinds) for name in POISONS))
+    lines = [*said(seeds), f"| poison | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for name in POISONS if seeds else ():
         cells = []
         for policy, m, way in columns:
             runs, honest = (
-                [found[f"poison/{policy}/{m}/{seed}/{kind}"][way] for seed in POISON_SEEDS] for kind in (name, "none")
+                [found[f"poison/{policy}/{m}/{seed}/{kind}"][way] for seed in seeds] for kind in (name, "none")
             )
             lost = [100 * (good["accuracy"] - bad["accuracy"]) for good, bad in zip(honest, runs, strict=True)]
             mean = sum(lost) / len(lost)
@@ -168,8 +185,8 @@ def jobs_of() -> list[tuple[str, ...]]:
     ]
     names = [name for group in GROUPS.values() for name in group]
     others = [("bernoulli", policy, str(SEEDS[0]), name) for policy in POLICIES.values() for name in names]
-    two = 2 * len(POPULATIONS) * len(ATTACKS)
-    return [*held[: two // 2], *jobs, *held[two // 2 : two], *others, *held[two:]]
+    first = len(POPULATIONS) * len(ATTACKS)
+    return [*held[:first], *others, *jobs, *held[first:]]
 
 
 def main() -> None:
