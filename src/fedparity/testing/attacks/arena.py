@@ -160,7 +160,7 @@ class _Count:
         mine = self.register.is_attacker(record.selected)
         weights = np.abs(record.row_weights)
         held = weights[self.register.is_attacker(record.row_clients)].sum()
-        self.rounds.append((np.count_nonzero(mine), len(mine), held, weights.sum()))
+        self.rounds.append((float(mine.sum()), len(mine), float(held), float(weights.sum())))
         self.largest = max(self.largest, float(weights.max(initial=0.0)))
 
     def figures(self, arena: Arena) -> dict[str, float]:
