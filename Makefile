@@ -84,9 +84,9 @@ known-results: $(VENV)/.test    ## docs/known_results.md: what is not there yet,
 claims: $(VENV)/.test           ## docs/paper.md: the paper's claims, examined again (TRACE=FILE: with FLASH's events)
 	$(BIN)/fedparity claims --expect --page docs/paper.md $(if $(TRACE),--trace $(TRACE))
 
-attack: $(VENV)/.demo           ## what lying clients gain under the deployment preset, about half an hour
-	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3
-	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3 --availability phones
+attack: $(VENV)/.test           ## the tables of docs/security.md: what is not there yet, about 15 minutes in all
+	$(BIN)/python benchmarks/attacks.py
+	$(BIN)/python benchmarks/noise.py
 
 crash: $(VENV)/.test            ## the crash laboratory at full size, and 10,000 days of simulated systems
 	FEDPARITY_CRASH=nightly $(BIN)/python -m pytest -n 2 tests/crash tests/testing/test_simulation.py
