@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.reprs import one_line
 
 
 def _refuse(name: str, value: object, rule: str) -> ConfigError:
@@ -53,6 +55,18 @@ def at_least(name: str, value: int, low: int) -> None:
     """Refuse anything but a whole number of at least `low`."""
     if not (_whole(value) and value >= low):
         raise _refuse(name, value, f"a whole number of at least {low}")
+
+
+def instance(name: str, value: object, kind: type, fix: str = "") -> None:
+    """Refuse anything but an object of a class; `fix` says how to get one."""
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name}={one_line(value)} must be a {kind.__name__}{fix and '; '}{fix}")
+
+
+def path(name: str, value: object) -> None:
+    """Refuse anything that is not the path of a file or folder."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise ConfigError(f"{name}={one_line(value)} must be a path; write it as text")
 
 
 def is_encodable(text: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fedparity.core import checks
 from fedparity.core.errors import InputError
 from fedparity.core.imports import without_imports
 from fedparity.core.journal import GENESIS, from_json
@@ -110,6 +111,7 @@ class Run:
     @classmethod
     def open(cls, folder: str | Path) -> Run:
         """A stored run as far as it came; its folder stays as it is."""
+        checks.path("folder", folder)
         with Store.read(folder) as store:
             return cls.stored(store)
 

@@ -12,6 +12,7 @@ from importlib import resources
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import write_text
 
@@ -32,7 +33,10 @@ def require() -> None:
 def render(run: Run, spec_text: str | None = None) -> str:
     """The page; `spec_text` is the spec as its author wrote it, if that is at hand. Same run, same bytes."""
     require()
+    from fedparity.experiment.run import Run
     from fedparity.report.page import context
+
+    checks.instance("run", run, Run, "Run.open(folder) opens one")
 
     return fill("page.html.j2", context(run, spec_text))
 
