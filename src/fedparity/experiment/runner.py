@@ -73,6 +73,7 @@ def draw_trace(spec: Spec) -> Trace:
             start=people.start,
             work_seconds=people.work_seconds,
             rule=people.rule,
+            open_end=people.open_end is not False,
             watch=people.watch,
         )
     else:
