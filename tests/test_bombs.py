@@ -1,4 +1,4 @@
-"""Small files that mean to cost minutes or gigabytes: each is refused or read by a process that may use little of both."""
+"""Small files that mean to cost minutes or gigabytes: a process that may use little of both reads or refuses each."""
 
 import gzip
 import io
@@ -66,7 +66,9 @@ def test_a_header_that_asks_for_many_rounds(tmp_path):
     lines += [f"{name},0,9" for name in names] + ["", "client,start_s,end_s"] + [f"{name},0,9" for name in names]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     assert (tmp_path / "t.csv").stat().st_size < 1000
-    assert "bytes ask for 1000000 rounds of 24 devices; correct the file or give rounds" in says(tmp_path / "t.csv", TRACE)
+    assert "bytes ask for 1000000 rounds of 24 devices; correct the file or give rounds" in says(
+        tmp_path / "t.csv", TRACE
+    )
     given = "from fedparity import load_trace; print(load_trace(path, rounds=50).num_rounds)"
     assert says(tmp_path / "t.csv", given) == "50\n"
 

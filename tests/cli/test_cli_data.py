@@ -132,7 +132,9 @@ def test_pictures_stay_small_and_escape_their_title():
 def test_show_opens_tables(tmp_path):
     rows = "".join(f"{k},{k * k},{k % 2},{'xyz'[k % 3]}\n" for k in range(60))
     (tmp_path / "beds.csv").write_text(f"age,days,outcome,hospital\n{rows}")
-    found = json.loads(call("show", "beds.csv", "--label", "outcome", "--client", "hospital", "--clients", "3", "--json"))
+    found = json.loads(
+        call("show", "beds.csv", "--label", "outcome", "--client", "hospital", "--clients", "3", "--json")
+    )
     assert (found["partition"], found["clients"], found["samples"]) == ("groups", 3, 45)
     with pytest.raises(FedparityError, match="unknown column 'label'"):
         call("show", "beds.csv", "--clients", "3")

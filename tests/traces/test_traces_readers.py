@@ -217,7 +217,9 @@ def test_a_replay_does_not_depend_on_how_many_rounds_are_looked_up_at_once(monke
         there, staying = [], []
         for k in range(5):
             now = k + (3.0 + 7.5 * t - k) % (210 - k)
-            held = [(a, b) for a, b in zip(table.start[3 * k :], table.end[3 * k : 3 * k + 3], strict=False) if a <= now < b]
+            held = [
+                (a, b) for a, b in zip(table.start[3 * k :], table.end[3 * k : 3 * k + 3], strict=False) if a <= now < b
+            ]
             there += [k] * len(held)
             staying += [k] * any(now + 2.0 <= b for _, b in held)
         assert trace.online(t).tolist() == there

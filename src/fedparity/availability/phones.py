@@ -96,7 +96,12 @@ class Phones:
             checks.between(name, getattr(self, name), 0, 1)
         for name in ("start_hour", "night_hour", "day_hour"):
             checks.between(name, getattr(self, name), 0, 24)
-        for name, most in (("day_charges", 1000), ("breaks", 1000), ("round_seconds", 7 * DAY), ("work_seconds", 7 * DAY)):
+        for name, most in (
+            ("day_charges", 1000),
+            ("breaks", 1000),
+            ("round_seconds", 7 * DAY),
+            ("work_seconds", 7 * DAY),
+        ):
             checks.between(name, getattr(self, name), 0, most)
 
     def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
