@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 PEERS  ?= .venv-
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack clean
+.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack fuzz clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -85,6 +85,9 @@ claims: $(VENV)/.test           ## docs/paper.md: the paper's claims, examined a
 attack: $(VENV)/.demo           ## what lying clients gain under the deployment preset, about half an hour
 	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3
 	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3 --availability phones
+
+fuzz: $(VENV)/.test             ## SIZE inputs per parser (10^6), by coverage where atheris is installed: hours
+	$(BIN)/python tests/fuzz.py $(or $(SIZE),1000000) $(PARSERS)
 
 clean:
 	rm -rf $(VENV) .venv-flower .venv-pfl runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""What the conformance suites of schedulers share: the table with variants; views and states are `fedparity.testing`'s."""
+"""What the conformance suites of schedulers share: the table with variants; views are `fedparity.testing`'s."""
 
 import numpy as np
 

@@ -184,14 +184,12 @@ def test_a_fake_grid_loses_what_it_is_told_to():
     from flower_grids import FakeGrid, served
 
     _, records, _ = served(FakeGrid({(1, 2): "lost"}), rounds=3)
-    assert 2 not in records[1].completed.tolist()
-    assert 2 in records[2].completed.tolist()
+    assert 2 in records[0].completed.tolist()
+    assert records[1].completed.tolist() == [0, 1, 3, 4, 5]
 
 
 def test_importing_needs_neither_pytest_nor_flower():
-    code = (
-        "import sys, fedparity.testing as t; print(*(m for m in ('pytest', 'hypothesis', 'flwr') if m in sys.modules))"
-    )
+    code = "import sys, fedparity.testing; print(*(m for m in ('pytest', 'hypothesis', 'flwr') if m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 
@@ -199,9 +197,6 @@ def test_importing_needs_neither_pytest_nor_flower():
 def test_these_names_are_handed_out():
     import fedparity.testing
 
-    assert fedparity.testing.__all__ == sorted(
-        fedparity.testing.__all__, key=lambda n: (not n.isupper(), n[0].islower(), n)
-    )
     assert {"FakeGrid", "check_engine", "check_scheduler", "check_weighting"} <= set(fedparity.testing.__all__)
     with pytest.raises(AttributeError, match="no attribute 'check_luck'"):
         fedparity.testing.check_luck  # noqa: B018 - the look-up is what is tested

@@ -17,7 +17,7 @@ from fedparity.testing.laws import LawError, hold
 
 
 def says_who_is_there(engine: Engine, rounds: int) -> None:
-    """Clients online and busy are sorted numbers below the number of clients; nobody is both; asking changes nothing."""
+    """Clients online and busy are sorted numbers below the number of clients; nobody is both."""
     law, count = "who is there is a sorted list of clients", clients_of(engine)
     hold(count is None or count > 0, engine, "an engine has clients", "num_clients", count)
     for t in range(rounds):

@@ -128,14 +128,14 @@ def check_scheduler(
     `fills`: it promises to leave no slot empty that somebody could take.
     """
     made = SCHEDULERS.of(scheduler)
-    repeats_itself(made)
-    works_with_few(made)
     for number in range(cases):
         rng = stream(number, "cases")
         available = np.flatnonzero(rng.random(N) < rng.random()).tolist()
         left = None if rng.random() < 0.2 else int(rng.integers(0, 41))
         case = Case(number, available, int(rng.integers(1, 16)), left, int(rng.integers(0, 6)))
         is_part_of_the_available(made, case, fills=fills)
+    repeats_itself(made)
+    works_with_few(made)
     for before in (0, 4):
         tells_true_probabilities(made, before, draws, fills=fills)
     resumes(made)

@@ -31,10 +31,24 @@ def record(ledger: Ledger, t: int, online: Ids, chosen: Ids, rng: np.random.Gene
     gain, empty = rng.random(len(chosen)), np.empty(0)
     ledger.record(
         RoundRecord(
-            t, online, chosen, np.ones(len(chosen)), "unknown", 0, chosen, gain, gain, (), False,
-            chosen, chosen * 0, empty, SurrogateCredit(), "",
+            round=t,
+            available=online,
+            selected=chosen,
+            probs=np.ones(len(chosen)),
+            design="unknown",
+            wasted=0,
+            completed=chosen,
+            utility=gain,
+            loss=gain,
+            failed=(),
+            abandoned=False,
+            row_clients=chosen,
+            row_ages=chosen * 0,
+            row_weights=empty,
+            surrogate=SurrogateCredit(),
+            model_sha256="",
         )
-    )  # fmt: skip
+    )
 
 
 def a_view(seed: int, available: list[int], cohort: int, left: int | None = 20) -> RoundView:
