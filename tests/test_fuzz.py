@@ -60,7 +60,7 @@ def test_every_parser_of_the_fuzz_target(name, monkeypatch, tmp_path):
     """What `make fuzz` runs, small; parsers that have their 5,000 below or are slow have fewer here."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["fedparity"])
-    assert fuzz_ours(name, {"spec": 300, "arguments": 150, "plain": 1000}.get(name, 5000))
+    assert fuzz_ours(name, {"spec": 300, "arguments": 30, "plain": 1000}.get(name, 5000))
 
 
 # --- specs

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fedparity.availability import shown_name
 from fedparity.core import checks
 from fedparity.core.errors import InputError
 from fedparity.core.imports import without_imports
@@ -214,7 +215,7 @@ class Run:
             "rounds": self.rounds,
             "cohort": self.spec.cohort,
             "seeds": self.seeds,
-            "availability": self.spec.population.shown,
+            "availability": shown_name(self.spec.population.shown),
             "utility": component_text(self.spec.utility),
             "normaliser": self.spec.reading,
             "complete": self.complete,
