@@ -32,7 +32,10 @@ def test_a_cohort_is_part_of_the_available(name, seed, available, cohort, left, 
     laws.is_part_of_the_available(build(name), case, fills=name in DISTINCT_SIZE, most=3 if name == "fixed" else 0)
 
 
-@pytest.mark.parametrize(("before", "draws"), [(0, 4000), (4, 1500)])
+MANY = [pytest.param(before, draws, marks=pytest.mark.slow) for before, draws in ((0, 4000), (4, 1500))]
+
+
+@pytest.mark.parametrize(("before", "draws"), [(0, 1000), (4, 500), *MANY])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_inclusion_probabilities_are_true(name, before, draws):
     laws.tells_true_probabilities(build(name), before, draws, fills=name in DISTINCT_SIZE)
