@@ -176,7 +176,7 @@ def _check_kinds(trace: Trace) -> None:
         checks.instance("before", trace.before, Trace)
 
 
-def _check_names(names: tuple[str, ...] | None, num_clients: int) -> None:
+def _check_names(names: Any, num_clients: int) -> None:
     if names is None:
         return
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
