@@ -182,7 +182,7 @@ def memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def guarded(read):
+def bounded(read):
     """A reader that complains of what is raised, of time and of memory."""
 
     def one(data):
@@ -205,7 +205,7 @@ def fuzz_ours(name, size, seed=0):
     """`size` mutated inputs of our own making; how many were read."""
     with tempfile.TemporaryDirectory(dir=SHM) as folder:
         seeds, read = PARSERS[name](Path(folder))
-        one, rng = guarded(read), np.random.default_rng(seed)
+        one, rng = bounded(read), np.random.default_rng(seed)
         for data in seeds:
             one(data)
         for n in range(size):
@@ -228,7 +228,7 @@ def fuzz_by_coverage(name, size):
     for number, data in enumerate(seeds):
         (corpus / str(number)).write_bytes(data)
     limits = [f"-runs={size}", "-max_len=1000", "-timeout=20", "-rss_limit_mb=4000", "-verbosity=0"]
-    atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={folder}/", str(corpus)], guarded(read))
+    atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={folder}/", str(corpus)], bounded(read))
     atheris.Fuzz()
 
 

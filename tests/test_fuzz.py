@@ -32,7 +32,7 @@ from fedparity.report.export import export
 from fedparity.store import Committed, Disk, Store, checkpoints, verify
 from fedparity.store.arrays import unpacked
 from fedparity.traces import Intervals
-from fuzz import PARSERS, fuzz_ours
+from fuzz import PARSERS, bounded, fuzz_ours
 from mutations import mutate
 from stored_runs import unclose
 
@@ -60,7 +60,21 @@ def test_every_parser_of_the_fuzz_target(name, monkeypatch, tmp_path):
     """What `make fuzz` runs, small; parsers that have their 5,000 below or are slow have fewer here."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["fedparity"])
-    assert fuzz_ours(name, {"spec": 300, "arguments": 30, "plain": 1000}.get(name, 5000))
+    assert fuzz_ours(
+        name,
+        {"spec": 300, "arguments": 30, "plain": 1000, "flash": 2000, "tables": 2000, "fedscale": 2000}.get(name, 5000),
+    )
+
+
+FOUND = {
+    "audit": [b'"ou0\n1,a,1\n1,b,1\nent,selected\n0,a,1\n0,b,0\n1,a,1\n1,f,1\n'],  # a column's name of four lines
+}
+"""What was found once: each stays one line."""
+
+
+@pytest.mark.parametrize(("name", "data"), [(name, data) for name in FOUND for data in FOUND[name]])
+def test_what_was_found_once_holds(name, data, tmp_path):
+    bounded(PARSERS[name](tmp_path)[1])(data)
 
 
 # --- specs

@@ -46,7 +46,8 @@ class Source:
     """A CSV file, kept to find a row that breaks it."""
 
     def fault(self, message: str, row: int | None = None) -> InputError:
-        """One line with the file and, counted from 1 after the heading, the row."""
+        """One line, whatever columns are called, with the file and, counted from 1 after the heading, the row."""
+        message = " ".join(message.split())
         return InputError(f"{self.name}: {message}" if row is None else f"{self.name}: row {row}: {message}")
 
     def columns(self) -> dict[str, pl.DataType]:

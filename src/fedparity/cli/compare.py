@@ -149,8 +149,10 @@ def _spec_of(
     from fedparity.experiment.spec_file import load, parse, to_toml
     from fedparity.experiment.starters import read_starter
 
-    text = None if path is not None else read_starter("compare")
-    base = load(path, overrides, options) if text is None else parse(text, "--set", overrides, options)
+    if path is not None:
+        base = load(path, overrides, options)
+    else:
+        base = parse(read_starter("compare"), "--set", overrides, options)
     own = {} if path is None else {m.name: m for m in base.methods}
     chosen: list[MethodSpec] = list(own.values())
     if methods is not None:

@@ -111,6 +111,6 @@ def _array(given: object, kinds: str, what: str) -> NDArray[Any]:
 def label_counts(given: object) -> NDArray[np.int64]:
     """Samples per client and label: whole numbers of at least 0."""
     counts = np.asarray(given)
-    if counts.ndim != 2 or counts.dtype.kind not in "iu" or (counts < 0).any():
+    if counts.ndim != 2 or counts.dtype.kind not in "iuf" or not ((counts >= 0) & (counts == np.floor(counts))).all():
         raise ConfigError(f"labels={one_line(given)} must be whole numbers of at least 0, clients x labels")
     return counts

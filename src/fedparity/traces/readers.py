@@ -135,8 +135,8 @@ def load_trace(
     has watched the `watch` rounds before `start`; if that is not given, all that fit between the beginning of the file
     and `start`: 0 if it starts there.
     """
-    given = {"rounds": rounds, "round_seconds": round_seconds, "work_seconds": work_seconds, "start": start}
-    given = {key: value for key, value in given.items() if value is not None}
+    named = {"rounds": rounds, "round_seconds": round_seconds, "work_seconds": work_seconds, "start": start}
+    given = {key: value for key, value in named.items() if value is not None}
     _check_given(given, watch)
     opened = open_file(path, rule, devices=devices, open_end=open_end)
     intervals = opened.intervals
