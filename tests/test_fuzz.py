@@ -67,7 +67,10 @@ def test_every_parser_of_the_fuzz_target(name, monkeypatch, tmp_path):
 
 
 FOUND = {
-    "audit": [b'"ou0\n1,a,1\n1,b,1\nent,selected\n0,a,1\n0,b,0\n1,a,1\n1,f,1\n'],  # a column's name of four lines
+    "audit": [
+        b'"ou0\n1,a,1\n1,b,1\nent,selected\n0,a,1\n0,b,0\n1,a,1\n1,f,1\n',  # a column's name of four lines
+        b"round,clien\r,selectedound,client,selected\n0,a,1\n0,b,0\n1,a,1\n1,b,1\n",  # a raw error of csv
+    ],
 }
 """What was found once: each stays one line."""
 

@@ -224,7 +224,10 @@ def _csv(name: str, digest: str, data: bytes | Path, head: bytes) -> Source:
         raise InputError(
             f"{name}: line 1: {count} columns, more than {MOST_COLUMNS}; write one row per round and client instead"
         )
-    names = next(csv.reader([heading], delimiter=mark), [])
+    try:
+        names = next(csv.reader([heading], delimiter=mark), [])
+    except csv.Error as error:
+        raise InputError(f"{name}: line 1 is not CSV ({error}); check it") from error
     twice = next((one for i, one in enumerate(names) if one in names[:i]), None) if count < 1000 else None
     if twice is not None or len(set(names)) < len(names):
         raise InputError(f"{name}: line 1: two columns are called {twice!r}; rename one")
