@@ -7,7 +7,7 @@ PEERS  ?= .venv-
 export PYTHONDONTWRITEBYTECODE =
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack crash-small crash clean
+.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack crash-small crash fuzz clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -94,6 +94,9 @@ crash-small: $(VENV)/.test      ## the crash laboratory at the size of CI
 crash: $(VENV)/.test            ## the crash laboratory at full size, and 10,000 days of simulated systems
 	FEDPARITY_CRASH=nightly $(BIN)/python -m pytest -n 2 tests/crash tests/testing/test_simulation.py
 	$(BIN)/fedparity simulate --seeds 1000 --days 10
+
+fuzz: $(VENV)/.test             ## SIZE inputs per parser (10^6), by coverage where atheris is installed: hours
+	$(BIN)/python tests/fuzz.py $(or $(SIZE),1000000) $(PARSERS)
 
 clean:
 	rm -rf $(VENV) .venv-flower .venv-pfl runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -43,7 +43,7 @@ from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
 from fedparity.core.rows import Step, combine
-from fedparity.core.selection import ids_of, select, weigh
+from fedparity.core.selection import ids_of, label_counts, select, weigh
 from fedparity.core.spill import SpillFile
 from fedparity.core.state import State
 from fedparity.core.trace import Trace
@@ -130,7 +130,9 @@ class Coordinator:
             if (given := getattr(self, name)) is not None or name != "estimator":
                 object.__setattr__(self, name, table.of(given))
         if self.labels is not None:
-            object.__setattr__(self, "labels", np.asarray(self.labels))
+            object.__setattr__(self, "labels", label_counts(self.labels))
+        checks.instance("gate", self.gate, Gate, "Gate(max_norm=10) makes one")
+        checks.instance("spill", self.spill, SpillFile)
         checks.at_least("cohort", self.cohort, 1)
         checks.at_least("seed", self.seed, 0)
         check_fit({"weighting": self.weighting, "memory": self.memory, "local": self.local})
@@ -213,6 +215,7 @@ class Coordinator:
 
     def grow(self, state: State, num_clients: int) -> State:
         """The state with clients added that registered since; what is known of the others stays."""
+        checks.at_least("clients", num_clients, 0)
         if num_clients <= state.ledger.num_clients:
             return state
         larger: State = grown(state, self.init(num_clients, state.params))
@@ -235,6 +238,7 @@ class Coordinator:
         `losses(params, clients, samples)` is asked only by schedulers that choose by the loss of the model as it is.
         Who is `busy` is online, too, but cannot be asked.
         """
+        checks.instance("state", state, State, "Coordinator.init makes the first")
         estimator = self.estimator_in_use
         available = ids_of(available, f"round {state.round}: available", state.ledger.num_clients)
         busy = ids_of(busy, f"round {state.round}: busy", state.ledger.num_clients)
@@ -293,6 +297,9 @@ class Coordinator:
         `evaluate(params, clients)` is asked only by rules that need the new model's loss on clients' data,
         `validate(params)` only by those that try models out on data of the server's own.
         """
+        checks.instance("state", state, State, "Coordinator.plan returns it")
+        checks.instance("plan", plan, RoundPlan, "Coordinator.plan makes one")
+        checks.instance("reports", reports, Iterable, "give the ClientReports of the round")
         if plan.round != state.round:
             raise RoundError(
                 f"plan is of round {plan.round} but the state is at round {state.round}; absorb plans in order"

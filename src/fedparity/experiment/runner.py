@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedparity.core import checks
 from fedparity.core.coordinator import Coordinator
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.gate import Gate
@@ -72,6 +73,7 @@ def draw_trace(spec: Spec) -> Trace:
             start=people.start,
             work_seconds=people.work_seconds,
             rule=people.rule,
+            open_end=people.open_end is not False,
             watch=people.watch,
         )
     else:
@@ -283,6 +285,9 @@ def execute(
     done again; clients that were erased do not come back. A repetition that was cut short counts only if there is no
     whole one.
     """
+    checks.instance("spec", spec, Spec, "Spec(methods=[...]) makes one")
+    if trace is not None:
+        checks.instance("trace", trace, Trace, "Trace.from_matrix(online) makes one")
     spec = spec if task is None else owned(spec, task)
     if out is None:
         return _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)
