@@ -360,3 +360,31 @@ def test_data_of_the_server_s_own_is_not_there():
 
 def test_a_client_app_is_flower_s():
     assert isinstance(client_app(lambda _: TASK), ClientApp)
+
+
+# --- at once
+
+
+class Together(Quadratic):
+    """A task that trains everybody asked at once, and says how many that were."""
+
+    def train_many(self, jobs):
+        COUNTS.append(len(jobs))
+        if any(job.client == self.refused for job in jobs):
+            raise ValueError("one of them cannot")
+        return [self.train(job) for job in jobs]
+
+
+COUNTS = []
+
+
+@pytest.mark.parametrize("refused", [None, 3])
+def test_clients_that_share_a_task_are_trained_at_once_with_the_same_bits(refused):
+    task = Together(TASK.centres, TASK.curvature)
+    object.__setattr__(task, "refused", refused)
+    COUNTS.clear()
+    here = run(Coordinator(4), InProcess(TASK), 5, params=np.zeros(3))
+    there, *_ = served(FakeGrid(app=client_app(lambda _: task)), rounds=5, coordinator=Coordinator(4))
+    assert COUNTS == [4] * 5
+    assert there.params.tobytes() == here.params.tobytes()
+    assert there.ledger == here.ledger

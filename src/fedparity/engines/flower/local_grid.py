@@ -20,6 +20,7 @@ from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.trace import Trace
 from fedparity.engines.flower import shim
+from fedparity.engines.flower.client import TaskApp
 from fedparity.engines.intermittent import LEFT
 
 RAISED = 2
@@ -96,12 +97,21 @@ class LocalGrid(Grid):
         """Every message is answered at once."""
         pushed = list(messages)
         for message in pushed:
-            message_id = str(next(self._ids))
-            shim.give_id(message, message_id)
-            self._replies[message_id] = self._answer(message)
+            shim.give_id(message, str(next(self._ids)))
+        replies = self._answer_together(pushed) or [self._answer(message) for message in pushed]
+        self._replies |= {m.metadata.message_id: reply for m, reply in zip(pushed, replies, strict=True)}
         if not self._follows and any(m.metadata.message_type.startswith(MessageType.TRAIN) for m in pushed):
             self._round += 1
         return [message.metadata.message_id for message in pushed]
+
+    def _answer_together(self, messages: list[Message]) -> list[Message] | None:
+        """The answers of an app of ours to a round's jobs, if all of them can be had at once."""
+        if not isinstance(self._app, TaskApp) or any(m.metadata.message_type != MessageType.TRAIN for m in messages):
+            return None
+        nodes = [message.metadata.dst_node_id for message in messages]
+        if not all(map(self._stays, nodes)):
+            return None
+        return self._app.train_together(messages, [self._contexts[node] for node in nodes])
 
     def _answer(self, message: Message) -> Message:
         node = message.metadata.dst_node_id
