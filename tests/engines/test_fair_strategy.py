@@ -20,6 +20,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from fedparity import AVAILABILITY, Trace
 from fedparity.core.errors import ConfigError
+from fedparity.core.journal import from_json
 from fedparity.engines.flower import FairStrategy, LocalGrid, WithLosses, shim, simulate
 from fedparity.store import Store
 
@@ -181,6 +182,55 @@ def test_losses_are_reported_by_a_wrapped_client():
     )
 
 
+class Watched(ClientApp):
+    """A stock client whose scores are written down by (client, round) as Flower's evaluation hears them."""
+
+    def __init__(self, inner, lost=()):
+        super().__init__()
+        self.inner, self.heard, self.lost = inner, {}, set(lost)
+
+    def __call__(self, message, context):
+        reply = self.inner(message, context)
+        if message.metadata.message_type == "evaluate":
+            at = context.node_config["partition-id"], int(message.content["config"]["server-round"]) - 1
+            if at in self.lost:
+                raise OSError("cut off")
+            self.heard[at] = reply.content["metrics"]["eval_loss"]
+        return reply
+
+
+def test_flower_s_own_evaluation_credits_those_who_took_part(tmp_path):
+    app = Watched(a_client(), lost={(3, 1)})
+    strategy = FairStrategy(
+        scheduler="parity:target=utility", rules={"utility": "global_loss_drop"}, fraction_train=0.01,
+        fraction_evaluate=0.01, min_train_nodes=4, min_evaluate_nodes=1, store=tmp_path / "run",
+    )  # fmt: skip
+    started(strategy, app, rounds=6)
+    with Store.read(tmp_path / "run") as store:
+        records = [from_json(done.line) for done in store.rounds(0, "fair")]
+    assert [record.round for record in records] == list(range(6))
+    last = {}
+    for record in records:
+        for client, gained in zip(record.completed.tolist(), record.utility.tolist(), strict=True):
+            now = app.heard.get((client, record.round))
+            if now is None:
+                assert gained == 0
+                continue
+            assert gained == pytest.approx(min(10, max(0, last.get(client, now) - now)), abs=1e-9)
+            last[client] = now
+    assert strategy.state.ledger.utility.sum() > 0
+    assert any(record.utility.sum() > 0 for record in records)
+
+
+def test_without_an_answer_to_the_evaluation_nobody_is_credited_and_the_round_stands():
+    everything = {(k, t) for k in range(N) for t in range(4)}
+    strategy = FairStrategy(rules={"utility": "global_loss_drop"})
+    started(strategy, Watched(a_client(), lost=everything))
+    assert strategy.state.round == 4
+    assert strategy.state.ledger.completed.tolist() == [4] * N
+    assert not strategy.state.ledger.utility.any()
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -189,7 +239,8 @@ def test_losses_are_reported_by_a_wrapped_client():
         ({"scheduler": "oort", "losses": True}, "needs loss_rms from clients, which stock ones do not report"),
         ({"scheduler": "fedgs"}, "needs labels, which a Flower strategy cannot ask for"),
         ({"rules": {"local": "prox"}}, "a stock client trains as it does"),
-        ({"rules": {"utility": "global_loss_drop"}, "losses": True}, "needs an evaluation in the round"),
+        ({"rules": {"utility": "accuracy_change"}}, "needs everybody's evaluation, which a Flower strategy cannot"),
+        ({"rules": {"utility": "global_loss_drop"}, "fraction_evaluate": 0.0}, "fraction_evaluate=0 asks nobody"),
     ],
 )
 def test_what_cannot_work_with_stock_clients_is_refused(given, why):

@@ -106,3 +106,8 @@ def _array(given: object, kinds: str, what: str) -> NDArray[Any]:
         kind = "whole numbers" if kinds == "iu" else "numbers"
         raise RoundError(f"{what} must be an array of {kind}, not {one_line(given)}")
     return array
+
+
+def both(available: Ids, busy: Ids) -> Ids:
+    """Who is online."""
+    return np.union1d(available, busy) if len(busy) else available
