@@ -308,7 +308,9 @@ def test_another_model_than_the_store_s_is_refused(tmp_path):
     same = Coordinator(N, scheduler="uniform", min_reports=0, gate=Gate(deadline=0.01, max_age=2))
     with pytest.raises(ConfigError, match=r"its model has 3 numbers of float64, the app's 5 of float64; start the app"):
         serve(FakeGrid(), same, np.zeros(5), 2, identity="node", store=tmp_path / "run")
-    with pytest.raises(ConfigError, match="started with another spec"):
+    with pytest.raises(
+        ConfigError, match=r"was begun with gate=Gate\(deadline=0.01, max_age=2\), now it is its default"
+    ):
         serve(FakeGrid(), Coordinator(N), np.zeros(3), 2, identity="node", store=tmp_path / "run")
 
 

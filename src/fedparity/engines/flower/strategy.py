@@ -136,7 +136,7 @@ class FairStrategy(FedAvg):
         try:
             if self._store is not None:
                 params = self._layout.vector(initial_arrays)
-                self.state = begin(self._store, self._coordinator, METHOD, params, f"{self._coordinator!r}\n")
+                self.state = begin(self._store, self._coordinator, METHOD, params)
                 done = 0 if self.state is None else self.state.round
             arrays = initial_arrays if self.state is None else self._layout.record(self.state.params)
             scored = None if evaluate_fn is None else lambda t, arrays: evaluate_fn(t + done, arrays)
