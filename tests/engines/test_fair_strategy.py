@@ -282,6 +282,49 @@ def test_flower_s_differential_privacy_goes_around_it(kind):
     assert fair.state.ledger.completed.tolist() == [3] * N
 
 
+def test_flower_s_local_differential_privacy_goes_with_it():
+    app = ClientApp()
+
+    @app.train(mods=[mod.LocalDpMod(clipping_norm=10.0, sensitivity=1e-6, epsilon=10.0, delta=1e-5)])
+    def train(message, context):
+        w, k = message.content["arrays"]["w"].numpy(), context.node_config["partition-id"] + 1
+        new = ArrayRecord({"w": Array((w + 0.5 * (k - w)).astype(np.float32))})
+        return Message(RecordDict({"arrays": new, "metrics": MetricRecord({"num-examples": 10})}), reply_to=message)
+
+    fair, first = FairStrategy(fraction_evaluate=0.0), ArrayRecord({"w": Array(np.zeros(3, np.float32))})
+    found = [
+        started(one, app, rounds=3, first=first).arrays["w"].numpy() for one in (fair, FedAvg(fraction_evaluate=0.0))
+    ]
+    assert found[0] == pytest.approx(found[1], abs=0.01)
+    assert fair.state.ledger.completed.tolist() == [3] * N
+
+
+@pytest.mark.parametrize("kind", ["secagg_mod", "secaggplus_mod"])
+def test_secure_aggregation_of_the_older_workflow_is_refused_by_its_clients(kind):
+    """Its mod waits for the stages of `SecAggPlusWorkflow`: each client says so, and the model stays."""
+    app = ClientApp(mods=[getattr(importlib.import_module("flwr.client.mod"), kind)])
+
+    @app.train()
+    def train(message, context):
+        raise AssertionError("never reached")
+
+    strategy = FairStrategy(fraction_evaluate=0.0)
+    heard = []
+    absorb = strategy._coordinator.__class__.step
+
+    def step(self, state, plan, reports):
+        heard.extend(report.failure for report in reports)
+        return absorb(self, state, plan, reports)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strategy._coordinator.__class__, "step", step)
+        result = started(strategy, app, rounds=1)
+    assert len(heard) == N
+    assert all(heard)
+    assert result.arrays["w"].numpy().tolist() == [0, 0, 0]
+    assert strategy.state.ledger.failed.tolist() == [1] * N
+
+
 # --- an unchanged Flower app in this process
 
 

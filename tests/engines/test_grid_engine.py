@@ -1,5 +1,8 @@
 """Plans carried out over a Flower grid, with clients that are late, lost, gone, hostile, new or back again."""
 
+import itertools
+import time
+
 import numpy as np
 import pytest
 
@@ -12,7 +15,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from fedparity import AVAILABILITY, SCHEDULERS, Coordinator, InProcess, Intermittent, Ledger, run, stream
 from fedparity.core.errors import ConfigError
 from fedparity.core.gate import Gate
-from fedparity.core.journal import Journal
+from fedparity.core.journal import Journal, to_json
 from fedparity.engines.flower import LocalGrid, Roster, TraceGate, client_app, codec, serve
 from fedparity.local import Ditto, Prox
 from fedparity.tasks import Logistic, Quadratic
@@ -362,6 +365,21 @@ def test_data_of_the_server_s_own_is_not_there():
 
 def test_a_client_app_is_flower_s():
     assert isinstance(client_app(lambda _: TASK), ClientApp)
+
+
+# --- a clock that jumps
+
+
+@pytest.mark.parametrize("jump", [-1e6, 1e6])
+def test_a_clock_that_jumps_changes_nothing(monkeypatch, jump):
+    """Deadlines are on the monotonic clock: an hour forward ends no round, an hour back prolongs none."""
+    still, calm, _ = served(FakeGrid({(1, 2): 1, (2, 4): "lost"}), rounds=5)
+    now = time.time
+    calls = itertools.count()
+    monkeypatch.setattr("time.time", lambda: now() + jump * (next(calls) // 7 % 2))
+    moved, records, _ = served(FakeGrid({(1, 2): 1, (2, 4): "lost"}), rounds=5)
+    assert [to_json(one) for one in records] == [to_json(one) for one in calm]
+    assert moved.params.tobytes() == still.params.tobytes()
 
 
 # --- at once
