@@ -305,7 +305,7 @@ def test_secure_aggregation_of_the_older_workflow_is_refused_by_its_clients(kind
     app = ClientApp(mods=[getattr(importlib.import_module("flwr.client.mod"), kind)])
 
     @app.train()
-    def train(message, context):
+    def train(*_):
         raise AssertionError("never reached")
 
     strategy = FairStrategy(fraction_evaluate=0.0)
@@ -341,6 +341,25 @@ def test_a_server_app_runs_unchanged_without_ray():
     assert seen["w"] == pytest.approx(1.5 * 0.75)
     assert seen["config"] == 0.5
     assert "ray" not in sys.modules
+
+
+def test_what_a_client_changes_in_a_message_nobody_else_sees():
+    """Messages of a round share their content; beyond a network each client would have one of its own."""
+    app, seen = ClientApp(), []
+
+    @app.train()
+    def train(message, context):
+        config = message.content["config"]
+        seen.append((config["stage"], list(config["steps"]), list(message.content["arrays"])))
+        del config["stage"], message.content["arrays"]["w"]
+        config["steps"].append(context.node_id)
+        return Message(RecordDict(), reply_to=message)
+
+    content = RecordDict({"config": ConfigRecord({"stage": "first", "steps": [1]}), "arrays": FIRST})
+    grid = LocalGrid(app, 3)
+    replies = grid.send_and_receive([Message(content, 1000 + k, "train") for k in range(3)])
+    assert not [reply.error for reply in replies if reply.has_error()]
+    assert seen == [("first", [1], ["w", "steps"])] * 3
 
 
 def test_a_trace_must_fit_the_nodes():

@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
-from flwr.app import Context, Error, Message, MessageType, RecordDict
+from flwr.app import ArrayRecord, Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.run import Run
@@ -118,7 +119,7 @@ class LocalGrid(Grid):
         if not self._stays(node) and message.metadata.message_type.startswith(MessageType.TRAIN):
             return Message(Error(RAISED, LEFT), reply_to=message)
         try:
-            return self._app(message, self._contexts[node])
+            return self._app(message if isinstance(self._app, TaskApp) else _sent(message), self._contexts[node])
         except Exception as error:  # noqa: BLE001 - whatever a client does is its own failure
             return Message(Error(RAISED, f"{type(error).__name__}: {error}"), reply_to=message)
 
@@ -138,6 +139,17 @@ class LocalGrid(Grid):
             if end is not None and time.monotonic() >= end:
                 break
         return found
+
+
+def _sent(message: Message) -> Message:
+    """A message as it would arrive: what its receiver changes in it nobody else sees; numbers of arrays are shared."""
+    content = RecordDict()
+    for name, record in message.content.items():
+        if isinstance(record, ArrayRecord):
+            content[name] = ArrayRecord(dict(record))
+        else:
+            content[name] = type(record)({key: copy(value) for key, value in record.items()})
+    return Message(content=content, metadata=message.metadata)  # type: ignore[call-overload]
 
 
 def simulate(
