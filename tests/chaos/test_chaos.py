@@ -14,11 +14,12 @@ pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedpar
 import parity
 from cluster import LOOPBACK, Cluster, until
 
-from fedparity import Coordinator, InProcess, Ledger, run
+from fedparity import Coordinator, InProcess, Ledger, Run, run
 from fedparity.core.gate import Gate
 from fedparity.core.journal import Journal, from_json
 from fedparity.core.tree import classes_in
 from fedparity.core.types import ClientReport
+from fedparity.metrics import gini
 from fedparity.store import Store, verify
 from fedparity.tasks import Quadratic
 
@@ -189,3 +190,7 @@ def test_a_run_survives_everything(cluster):  # noqa: PLR0915 - one story
     ledger = Ledger.replay(5, records)
     assert ledger.late[3] == 1
     assert (ledger.selected == ledger.completed + ledger.failed).all()
+    opened = Run.open(folder / "chaos")
+    assert opened.of("parity")[0].ledger == ledger
+    asked = [client for record in records for client in record.selected.tolist()]
+    assert opened.table.row("parity")["gini"] == pytest.approx(gini(np.bincount(asked, minlength=6)))
