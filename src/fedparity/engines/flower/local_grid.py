@@ -148,8 +148,10 @@ def _sent(message: Message) -> Message:
         if isinstance(record, ArrayRecord):
             content[name] = ArrayRecord(dict(record))
         else:
-            content[name] = type(record)({key: copy(value) for key, value in record.items()})
-    return Message(content=content, metadata=message.metadata)  # type: ignore[call-overload]
+            values: dict[str, Any] = {key: copy(value) for key, value in record.items()}
+            content[name] = type(record)(values)
+    made: Message = Message(content=content, metadata=message.metadata)  # type: ignore[call-overload]
+    return made
 
 
 def simulate(

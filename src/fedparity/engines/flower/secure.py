@@ -51,7 +51,7 @@ class SecureFairStrategy(FedAvg):
     ) -> None:
         """`cohort` are asked per round; what is not named here goes to Flower's `FedAvg`."""
         super().__init__(**{"fraction_evaluate": 0.0, "min_fit_clients": 2, "min_available_clients": 2} | fedavg)
-        usual = {"utility": "none", "min_reports": 0}
+        usual: dict[str, Any] = {"utility": "none", "min_reports": 0}
         self._coordinator = Coordinator(cohort, seed=seed, scheduler=scheduler, **usual | (rules or {}))
         _check_sum(self._coordinator)
         self._roster, self._folder = Roster(), store
@@ -138,7 +138,13 @@ def _shaped(vector: Vector, like: Parameters) -> Parameters:
 
 def _check_sum(coordinator: Coordinator) -> None:
     """Refuse what needs more than the sum, before anybody is asked."""
-    plain = {"weighting": Mean, "memory": NoMemory, "surrogate": NoSurrogate, "utility": NoUtility, "local": Plain}
+    plain: dict[str, type] = {
+        "weighting": Mean,
+        "memory": NoMemory,
+        "surrogate": NoSurrogate,
+        "utility": NoUtility,
+        "local": Plain,
+    }
     for name, kind in plain.items():
         if not isinstance(given := getattr(coordinator, name), kind):
             raise ConfigError(f"{name}={given!r}: secure aggregation shows the sum alone; leave it at its default")
