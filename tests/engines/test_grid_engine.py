@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedparity[flower]')")
 
-from flwr.app import Message
+from flwr.app import Array, Message
 from flwr.clientapp import ClientApp
 from flwr.proto.node_pb2 import NodeInfo
 
@@ -408,3 +408,13 @@ def test_clients_that_share_a_task_are_trained_at_once_with_the_same_bits(refuse
     assert COUNTS == [4] * 5
     assert there.params.tobytes() == here.params.tobytes()
     assert there.ledger == here.ledger
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_vector_travels_as_flower_would_write_it(dtype):
+    vector = np.arange(7, dtype=dtype)
+    ours, theirs = codec.array_of(vector), Array(vector)
+    assert (ours.data, ours.dtype, tuple(ours.shape), ours.stype) == (
+        theirs.data, theirs.dtype, tuple(theirs.shape), theirs.stype,
+    )  # fmt: skip
+    assert ours.numpy().tolist() == vector.tolist()

@@ -16,6 +16,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -80,18 +81,31 @@ def arrays_of(content: RecordDict, name: str) -> ArrayRecord:
 
 def params_record(params: Vector) -> ArrayRecord:
     """The model, once for all who are asked."""
-    return ArrayRecord({W: Array(np.ascontiguousarray(params))})
+    return ArrayRecord({W: array_of(params)})
 
 
-def job_record(plan: RoundPlan, client: int) -> ConfigRecord:
-    """What one client is to do; its number is the server's, its nonce this round's."""
+def array_of(vector: Vector) -> Array:
+    """A vector as Flower carries it: a `.npy` file, whose header is the same for all vectors of one kind."""
+    head = _head(vector.dtype.str, vector.shape)
+    return Array(str(vector.dtype), vector.shape, NUMPY, head + vector.tobytes())
+
+
+@cache
+def _head(descr: str, shape: tuple[int, ...]) -> bytes:
+    written = io.BytesIO()
+    np.lib.format.write_array_header_1_0(written, {"descr": descr, "fortran_order": False, "shape": shape})
+    return written.getvalue()
+
+
+def job_record(plan: RoundPlan, client: int, rule: str | None = None) -> ConfigRecord:
+    """What one client is to do; its number is the server's, its nonce this round's, `rule` its local rule as text."""
     return ConfigRecord(
         {
             "round": plan.round,
             "seed": plan.seed,
             "client": client,
             "rate": float(plan.rate),
-            "local": rule_text(plan.local),
+            "local": rule_text(plan.local) if rule is None else rule,
             "fields": [str(name) for name in sorted(plan.report_fields)],
             "nonce": nonce(plan, client),
         }
@@ -141,7 +155,7 @@ def reply_content(report: ClientReport, nonce: str) -> RecordDict:
     said |= {"nonce": nonce, "num_samples": int(report.num_samples), "failure": report.failure or ""}
     found = RecordDict({REPORT: ConfigRecord(said)})
     if report.delta is not None:
-        found[DELTA] = ArrayRecord({W: Array(np.ascontiguousarray(report.delta))})
+        found[DELTA] = ArrayRecord({W: array_of(report.delta)})
     return found
 
 
