@@ -1,17 +1,15 @@
 """The documentation: every command shown runs, every name, file and link is there."""
 
 import functools
-import io
-import os
 import re
 import shlex
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from unittest import mock
 
 import pytest
+
+from commands import command
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -60,8 +58,12 @@ def shown_in(page):
             yield commands
 
 
-# The README's is run in tests/benchmarks/test_readme.py, which also holds it to what it prints.
-@pytest.mark.parametrize("page", [p for p in COMMANDS[1:] if any(lang == "python" for lang, _ in fences(p))])
+HELD_TO_THEIR_OUTPUT = {"README.md", "tutorial.md"}
+"""Their Python is run by tests/benchmarks/test_readme.py and tests/test_docs_pages.py, which know what it prints."""
+WITH_PYTHON = [page for page in COMMANDS if any(language == "python" for language, _ in fences(page))]
+
+
+@pytest.mark.parametrize("page", [page for page in WITH_PYTHON if page.name not in HELD_TO_THEIR_OUTPUT])
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
     code = "\n".join("\n".join(lines) for language, lines in fences(page) if language == "python")
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -83,35 +85,14 @@ def words_of(line):
 
 @functools.cache
 def printed(*words):
-    """What a quick command prints; it runs in this process, since a page names dozens."""
-    from fedparity.cli.main import main
-
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        mock.patch.object(sys, "argv", ["fedparity", *words]),
-        mock.patch.dict(os.environ, {"COLUMNS": "200"}),
-        redirect_stdout(out),
-        redirect_stderr(err),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main()
-    assert ended.value.code == 0, err.getvalue()
-    return out.getvalue()
+    """What a command prints."""
+    done = command(*words, columns=200)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def help_of(*command):
     return printed(*command, "--help")
-
-
-def fedparity(words, cwd):
-    return subprocess.run(
-        [sys.executable, "-c", "from fedparity.cli.main import main; main()", *words],
-        cwd=cwd,
-        env=os.environ | {"COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def run_example(script, target, cwd):
@@ -192,8 +173,8 @@ def test_every_command_shown_runs(page, commands, tmp_path):
             if source.exists():
                 words[2] = str(source)
             else:
-                fedparity(["init", words[2]], tmp_path)
-        done = fedparity(made_small(words[1:]), tmp_path)
+                command("init", words[2], cwd=tmp_path)
+        done = command(*made_small(words[1:]), cwd=tmp_path, columns=200)
         assert done.returncode == 0, f"{page.name}: {line}\n{done.stderr}"
         assert "Traceback" not in done.stderr
 

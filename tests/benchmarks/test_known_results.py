@@ -205,6 +205,7 @@ def test_known_probabilities_weigh_one_over_n_p():
     assert weights.tolist() == [0.5, 1.0]
 
 
+@pytest.mark.slow
 def test_a_block_runs_on_features_if_they_are_there():
     from fedparity.data.cache import cache_folder
 

@@ -42,7 +42,10 @@ def test_a_cohort_is_part_of_the_available(name, seed, available, cohort, left, 
         assert len(chosen.clients) == min(cohort, len(available))
 
 
-@pytest.mark.parametrize(("before", "draws"), [(0, 4000), (4, 1500)])
+MANY = [pytest.param(before, draws, marks=pytest.mark.slow) for before, draws in ((0, 4000), (4, 1500))]
+
+
+@pytest.mark.parametrize(("before", "draws"), [(0, 1000), (4, 500), *MANY])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_inclusion_probabilities_are_true(name, before, draws):
     """Frequencies over many draws from one state match the probabilities that were returned, if they are claimed."""

@@ -1,4 +1,4 @@
-"""init, run and demo as processes: what they print, what they leave behind, and how they end."""
+"""init, run and demo: what they print, what they leave behind, and how they end; as processes where signals do it."""
 
 import csv
 import json
@@ -10,12 +10,15 @@ import sys
 
 import pytest
 
+from commands import command as fedparity
 from fedparity.cli.show import RUN_COLUMNS
+from fedparity.core.errors import OutputError
 from fedparity.experiment.results import FILES
 from fedparity.experiment.spec_file import parse
 from fedparity.experiment.starters import read_starter
 from fedparity.metrics import printed
 from fedparity.metrics.measures import heading
+from fedparity.store import Store
 
 START = [sys.executable, "-c", "from fedparity.cli.main import main; main()"]
 ENVIRONMENT = os.environ | {"COLUMNS": "80", "PYTHONUNBUFFERED": "1"}
@@ -40,12 +43,6 @@ scheduler = "least_served"
 """
 EVERY_FILE = sorted([*FILES, "report.html"])
 """What people read; beside it stands the store (run.db and what belongs to it)."""
-
-
-def fedparity(*words, cwd):
-    return subprocess.run(
-        [*START, *map(str, words)], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
 
 
 def listing(folder):
@@ -195,36 +192,26 @@ def test_going_on_and_replacing_exclude_each_other(tmp_path, command):
     assert listing(tmp_path) == ["small.toml"]
 
 
-def test_a_failure_after_the_first_round_is_an_early_end(tmp_path, spec):
+def test_a_failure_after_the_first_round_is_an_early_end(tmp_path, spec, monkeypatch):
     """What was done before is kept, and goes on."""
-    fails = "import fedparity.store.store as s\n" + FAILS + "from fedparity.cli.main import main; main()"
+    commit, done = Store.commit, []
+
+    def failing(self, *words):
+        if len(done) == 4:
+            raise OutputError("out: no space left")
+        done.append(words)
+        return commit(self, *words)
+
     words = ["run", spec.name, "--out", "out", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-c", fails, *words],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (3, "")
-    said = done.stderr.splitlines()[-1]
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "commit", failing)
+        ended = fedparity(*words, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    said = ended.stderr.splitlines()[-1]
     assert said == "fedparity: out: no space left (ended early; what was done is kept: run it again with --resume)"
     again = fedparity(*words, "--resume", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["complete"] is True
-
-
-FAILS = """\
-from fedparity.core.errors import OutputError
-commit, done = s.Store.commit, []
-def failing(self, *words):
-    if len(done) == 4:
-        raise OutputError("out: no space left")
-    done.append(words)
-    return commit(self, *words)
-s.Store.commit = failing
-"""
 
 
 @pytest.mark.parametrize("out", ["file", "file/below", "/proc/nobody/may", "full"])

@@ -235,6 +235,8 @@ def _csv(name: str, digest: str, data: bytes | Path, head: bytes) -> Source:
         null_values=None,
         raise_if_empty=False,
     )
+    if '""' in heading:  # polars leaves quotes in names doubled
+        table = table.rename(lambda one: one.replace('""', '"'))
     return Source(name, digest, table, data)
 
 

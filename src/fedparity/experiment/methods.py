@@ -36,10 +36,14 @@ class Method:
     """Bounds on what one client can do to a step; as published, none."""
 
 
-def _cup(summary: str, target: str = "") -> Method:
-    """The paper's three parts together: who is asked, what is credited to the absent, what they add to the step."""
-    memory = ("memory_mean:over=seen", "last_updates:own=replace")
-    return Method(summary, f"parity{target}", *memory, "utility", reference=CUP)
+def _cup(summary: str, scheduler: str) -> Method:
+    """The paper's three parts together: who is asked, what is credited to the absent, what they add to the step.
+
+    Regular turns make every remembered update about as old as the next: a plain mean of them (MIFA) is then a gradient
+    with a fixed delay, which swings at rates that random turns bear. FedVARP counts what is fresh in full and corrects
+    it by the memory; it is unbiased where everybody is asked alike, which is what the schedule sees to.
+    """
+    return Method(summary, scheduler, "fedvarp", "last_updates:own=keep", "utility", reference=CUP)
 
 
 _OURS = {
@@ -52,14 +56,17 @@ _OURS = {
         "clipped_past",
         gate=Gate(max_weight=3, most_samples=3),
     ),
-    "cup": _cup("The whole system: parity's schedule, utility credited to the absent, their last updates in the step."),
-    "cup_opportunity": _cup("The same, towards equal selections per round online.", ":target=opportunity"),
-    "cup_utility": _cup("The same, towards equal utility per round online.", ":target=utility"),
+    "cup": _cup(
+        "The whole system: parity's schedule, utility credited to the absent, their last updates in the step.",
+        "parity:horizon=48",
+    ),
+    "cup_opportunity": _cup("The same, towards equal selections per round online.", "parity:target=opportunity"),
+    "cup_utility": _cup("The same, towards equal utility per round online.", "parity:target=utility"),
     "cup_light": Method(
         "The same without stored updates: parity's schedule, utility credit, server momentum.",
-        "parity",
+        "parity:ahead=false",  # what momentum remembers is recent: turns must be even on the way, not only in the end
         surrogate="utility",
-        server="sgd:rate=.3,momentum=.9",
+        server="sgd:rate=.15,momentum=.95",
         reference=CUP,
     ),
     "parity_surrogate": Method("Parity, with utility surrogates for the absent.", "parity", surrogate="utility"),

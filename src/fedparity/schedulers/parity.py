@@ -8,9 +8,16 @@ S_k is what client k has been given, R_k in how many of the remaining rounds it 
 which an online round is turned into a selection: the numerator is where k will end up if the loop did nothing more for
 it, so a client that will seldom be back is asked before one that can wait. r is a mean over the rounds so far: with the
 rate of the moment the order of two clients would turn with the time of day. The half centres the step that a selection
-makes. The outlook counts in full: other weights, fixed or learned from how forecasts came true (the slope of rounds
-that came on rounds said), and outlooks that level off were tried; what they win where forecasts do not come true
+makes. The outlook counts in full by default: other weights, fixed or learned from how forecasts came true (the slope of
+rounds that came on rounds said), and outlooks that level off were tried; what they win where forecasts do not come true
 (`docs/results.md` says where that is) they lose elsewhere.
+
+Equal in the end is not even on the way: with the whole outlook, clients that are always there are put off until the
+rare ones have had their turns, more than half of a long run. Counts do not mind; a model does, since early rounds learn
+from the rare alone and late ones from the rest. `horizon` counts the outlook of so many rounds only, which bounds how
+long anybody is put off; towards the end it is the whole again. A day of 48 rounds costs next to nothing in counts
+(`docs/learning.md`); `ahead = false`, one selection, is the evenest. What is promised per round online needs no
+outlook: from beta = 1 on it is one selection long.
 
     target = share        beta = 0: everybody the same S_k, as far as availability allows
     target = opportunity  beta = 1: everybody the same S_k / pi_k
@@ -22,10 +29,10 @@ model learns, clients that are always there can never reach u ~ pi, so they woul
 would learn from them alone. Maximised is weighted alpha-fairness, sum_k pi_k phi_alpha(u_k / pi_k) with
 phi_alpha' (x) = x^-alpha: the slot goes to the largest marginal welfare,
 
-    g_k x_k^-alpha          x_k = (u_k + s_k + o_k) / pi_k          o_k = r R_k G (t / left) log(1 + left / t)
+    g_k x_k^-alpha          x_k = (u_k + s_k + o_k) / pi_k          o_k = pi_k G (t / left) log(1 + left / t)
 
 g_k is what asking k now is expected to gain (`fedparity.schedulers.gains`), so that who gains nothing scores nothing.
-o_k is the outlook, what k will still get at rate r and the usual gain G if gains fall like 1 / t. s_k is what this slot
+o_k is the outlook, one selection at the usual gain G if gains fall like 1 / t. s_k is what this slot
 may make of x_k, since a large gain of a client with a small pi_k cannot be taken back: c g_k, half a gain if gains are
 all alike and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4), or what is outstanding, if that is more. With
 unit gains this is the order of target = opportunity.
@@ -99,7 +106,9 @@ class Parity(Scheduler[Course]):
     ratio: float | None = None
     """Largest ratio that reports can make in the order; higher trusts reports more; none: a band of its own."""
     ahead: bool = True
-    """Whether to look to the end of the run; false: one selection ahead, so that nobody is put off for long."""
+    """Below opportunity: whether to look to the end of the run; false: one selection, so nobody is put off for long."""
+    horizon: int | None = None
+    """Rounds' worth of outlook that counts: lower spreads turns more evenly over the run; none: all that is left."""
     newcomers: Literal["absent", "last"] = "absent"
     """Who registers late counts as one that was absent so far, or comes last of those online when it enters."""
 
@@ -109,6 +118,8 @@ class Parity(Scheduler[Course]):
         else:
             checks.between("target", self.target, 0, 4)
         checks.positive("alpha", self.alpha)
+        if self.horizon is not None:
+            checks.at_least("horizon", self.horizon, 1)
         checks.one_of("newcomers", self.newcomers, ("absent", "last"))
         if self.ratio is not None:
             checks.between("ratio", self.ratio, 1, 1e6)
@@ -146,8 +157,7 @@ class Parity(Scheduler[Course]):
         ids, ledger = view.available, view.ledger
         beta = {"share": 0.0, "opportunity": 1.0, "utility": 1.0}.get(str(self.target))
         beta = float(self.target) if beta is None else beta
-        # Without a known end the outlook is one selection long: enough to prefer the rarer of two equals.
-        outlook = view.pi if view.remaining is None or not self.ahead else state.rate * view.remaining
+        outlook = self._outlook(state.rate, view) if beta < 1 else view.pi
         given = ledger.selected[ids] + 0.5 + outlook
         if beta == 0:
             return given
@@ -156,6 +166,15 @@ class Parity(Scheduler[Course]):
         if state.gains is None or not len(ids) or state.gains.recent.value() <= 0:
             return by_count
         return self._by_utility(state.gains, view, outlook / online, by_count, state.rate)
+
+    def _outlook(self, rate: float, view: RoundView) -> FloatArray:
+        """Selections that each client can still count on."""
+        # Without a known end the outlook is one selection long: enough to prefer the rarer of two equals.
+        if view.remaining is None or not self.ahead:
+            return view.pi
+        left = view.rounds_left or 0
+        counted = 1.0 if self.horizon is None or left <= self.horizon else self.horizon / left
+        return np.asarray(rate * counted * view.remaining, dtype=np.float64)
 
     def _by_utility(
         self, gains: Gains, view: RoundView, outlook: FloatArray, by_count: FloatArray, rate: float

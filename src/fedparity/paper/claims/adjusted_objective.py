@@ -11,12 +11,12 @@ quadratic losses with centres c_k training ends at sum v_k c_k / sum v_k.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from fedparity.core.types import FloatArray
-from fedparity.paper.claims.claim import Claim, Finding, Verdict
+from fedparity.paper.claims.claim import Claim, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 from fedparity.paper.claims.simulate import subsets
 
@@ -37,18 +37,16 @@ def influence(rates: FloatArray, form: Form) -> FloatArray:
 class AdjustedObjective(Claim):
     """What each reading of F_k/pi_k makes of everybody's influence."""
 
-    id: ClassVar[str] = "adjusted-objective"
-    where: ClassVar[str] = "Section 2, definition of F̂_k = F_k/π_k"
-    statement: ClassVar[str] = (
-        "F_k/π_k is the availability-adjusted loss: minimising it undoes the effect of availability."
-    )
-    assumptions: ClassVar[str] = "None printed: neither who is summed over nor how the sum is divided."
-    corrected: ClassVar[str | None] = (
+    id = "adjusted-objective"
+    where = "Section 2, definition of F̂_k = F_k/π_k"
+    statement = "F_k/π_k is the availability-adjusted loss: minimising it undoes the effect of availability."
+    assumptions = "None printed: neither who is summed over nor how the sum is divided."
+    corrected = (
         "Summed over those online and divided by N it is the plain mean of all F_k in expectation; summed over"
         " everybody it favours rare clients by 1/π_k; divided by the weights online it is biased."
     )
-    method: ClassVar[str] = "Exact enumeration of the 2⁸ sets of clients online, π from .1 to .9"
-    expected: ClassVar[Verdict] = "needs-assumption"
+    method = "Exact enumeration of the 2⁸ sets of clients online, π from .1 to .9"
+    expected = "needs-assumption"
 
     rates: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 0.9)
     form: Form = "ht"

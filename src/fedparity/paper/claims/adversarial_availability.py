@@ -9,13 +9,12 @@ hiding       ten always-on clients stay away in a share of the rounds, or declar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.experiment import Setting
-from fedparity.paper.claims.claim import SEED, Claim, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Finding
 from fedparity.paper.claims.measured import SHOWN, gini_bars, measure
 
 KINDS = ("departures", "crowding")
@@ -25,18 +24,16 @@ KINDS = ("departures", "crowding")
 class AdversarialAvailability(Claim):
     """Two hostile patterns, and what hiding pays under the rule as printed."""
 
-    id: ClassVar[str] = "adversarial-availability"
-    where: ClassVar[str] = "Section 2, after Theorem 1"
-    statement: ClassVar[str] = "The guarantees do not cover adversarial participation, an open problem."
-    assumptions: ClassVar[str] = "Clients leave for good, come in crowds, or stay away to be asked more."
-    corrected: ClassVar[str | None] = (
+    id = "adversarial-availability"
+    where = "Section 2, after Theorem 1"
+    statement = "The guarantees do not cover adversarial participation, an open problem."
+    assumptions = "Clients leave for good, come in crowds, or stay away to be asked more."
+    corrected = (
         "A closed loop on what was given is nearer to the limit on both patterns, though nobody is near it when clients"
         " leave for good; availability must be observed, never declared: the printed rule pays for hiding."
     )
-    method: ClassVar[str] = (
-        "2 draws of each pattern, N = 100, m = 5, T = 100; hiding: 5 draws, N = 100, m = 10, T = 1,000"
-    )
-    expected: ClassVar[Verdict] = "holds"
+    method = "2 draws of each pattern, N = 100, m = 5, T = 100; hiding: 5 draws, N = 100, m = 10, T = 1,000"
+    expected = "holds"
 
     open_loop: str = "inverse"
     closed: str = "parity"

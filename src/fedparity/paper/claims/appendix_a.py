@@ -10,12 +10,11 @@ Either way E[u_k/pi_k] differs between clients, which is what Theorem 1 says inv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
-from fedparity.paper.claims.claim import SEED, Claim, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Finding
 from fedparity.paper.claims.lemma_2 import drawn_with_replacement
 from fedparity.paper.claims.plot import Curve, Lines
 
@@ -24,15 +23,15 @@ from fedparity.paper.claims.plot import Curve, Lines
 class AppendixA(Claim):
     """E[u_k/pi_k] per round of Lemma 2's rule beside the printed one, m = 1 and mu = 1."""
 
-    id: ClassVar[str] = "appendix-a"
-    where: ClassVar[str] = "Appendix A"
-    statement: ClassVar[str] = "Under inverse-availability sampling E[u_k/π_k] = Tμ_k/(Cπ_k), C = Σ 1/π_j."
-    assumptions: ClassVar[str] = "P(S_k | A_k) = (1/π_k)/C, “as in Lemma 2”; gains bounded with constant mean."
-    corrected: ClassVar[str | None] = (
+    id = "appendix-a"
+    where = "Appendix A"
+    statement = "Under inverse-availability sampling E[u_k/π_k] = Tμ_k/(Cπ_k), C = Σ 1/π_j."
+    assumptions = "P(S_k | A_k) = (1/π_k)/C, “as in Lemma 2”; gains bounded with constant mean."
+    corrected = (
         "Lemma 2's rule gives E[u_k/π_k] ≈ T·m·μ_k/(N·π_k) for many clients; it is unequal across clients either way."
     )
-    method: ClassVar[str] = "Monte Carlo over availability: 2,000 draws, N = 300, m = 1, π from .2 to 1"
-    expected: ClassVar[Verdict] = "needs-assumption"
+    method = "Monte Carlo over availability: 2,000 draws, N = 300, m = 1, π from .2 to 1"
+    expected = "needs-assumption"
 
     clients: int = 300
     low: float = 0.2

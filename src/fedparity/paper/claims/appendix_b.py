@@ -12,13 +12,12 @@ although step 1 proved >=: an upper bound is used as a lower bound.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
-from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 from fedparity.paper.claims.simulate import coins, drawn
 
@@ -41,17 +40,13 @@ def uniform_given_available(pi: FloatArray, cohort: int, client: int) -> float:
 class AppendixB(Claim):
     """(A3) for uniform sampling, exactly, and both sides of step 5."""
 
-    id: ClassVar[str] = "appendix-b"
-    where: ClassVar[str] = "Appendix B, proof of Theorem 1, steps 2 and 5"
-    statement: ClassVar[str] = (
-        "Inverse sampling has equal selection probability given availability, vanilla has not; hence V_T falls."
-    )
-    assumptions: ClassVar[str] = "(A1)–(A4); step 5: 2·Var(systematic) + 2·Var(noise) ≤ Var(u/π) for vanilla sampling."
-    corrected: ClassVar[str | None] = (
-        "Uniform sampling among the available satisfies (A3) up to O(1/N); inverse sampling does not."
-    )
-    method: ClassVar[str] = "Exact law of the number online, N = 10 to 300; Monte Carlo, 20 draws, for step 5"
-    expected: ClassVar[Verdict] = "fails"
+    id = "appendix-b"
+    where = "Appendix B, proof of Theorem 1, steps 2 and 5"
+    statement = "Inverse sampling has equal selection probability given availability, vanilla has not; hence V_T falls."
+    assumptions = "(A1)–(A4); step 5: 2·Var(systematic) + 2·Var(noise) ≤ Var(u/π) for vanilla sampling."
+    corrected = "Uniform sampling among the available satisfies (A3) up to O(1/N); inverse sampling does not."
+    method = "Exact law of the number online, N = 10 to 300; Monte Carlo, 20 draws, for step 5"
+    expected = "fails"
 
     sizes: tuple[int, ...] = (10, 30, 100, 300)
     low: float = 0.2

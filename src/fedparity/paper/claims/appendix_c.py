@@ -10,13 +10,12 @@ of the window's mean. The rule ignores who is online: see `drift`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
-from fedparity.paper.claims.claim import SEED, Claim, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 
 
@@ -30,17 +29,13 @@ def inverse_chances(pi: FloatArray) -> FloatArray:
 class AppendixC(Claim):
     """The worst ratio of error to eps found by a search that pushes one client against all others."""
 
-    id: ClassVar[str] = "appendix-c"
-    where: ClassVar[str] = "Appendix C"
-    statement: ClassVar[str] = (
-        "Window-averaged selection is within C₁ε_T + C₂Δ_T of the ideal, C₁ and C₂ depending on min π only."
-    )
-    assumptions: ClassVar[str] = (
-        "|π̂ − π| ≤ ε_T and slow drift on the window; selection ∝ 1/π̂ over all clients, online or not."
-    )
-    corrected: ClassVar[str | None] = "C₁ = 4/π_min; Δ_T is not needed for the bound as printed (C₂ = 0)."
-    method: ClassVar[str] = "20,000 populations of 2 to 10 clients, π̂ pushed to the corners of the box around π"
-    expected: ClassVar[Verdict] = "holds"
+    id = "appendix-c"
+    where = "Appendix C"
+    statement = "Window-averaged selection is within C₁ε_T + C₂Δ_T of the ideal, C₁ and C₂ depending on min π only."
+    assumptions = "|π̂ − π| ≤ ε_T and slow drift on the window; selection ∝ 1/π̂ over all clients, online or not."
+    corrected = "C₁ = 4/π_min; Δ_T is not needed for the bound as printed (C₂ = 0)."
+    method = "20,000 populations of 2 to 10 clients, π̂ pushed to the corners of the box around π"
+    expected = "holds"
 
     constant: float = 4.0
     """C1 in units of 1/pi_min."""

@@ -7,12 +7,11 @@ one is not, its limit is 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
-from fedparity.paper.claims.claim import SEED, Claim, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Finding
 from fedparity.paper.claims.plot import Bars
 from fedparity.paper.claims.theorem_2 import limit_weights
 
@@ -21,19 +20,13 @@ from fedparity.paper.claims.theorem_2 import limit_weights
 class AppendixD(Claim):
     """One population with everybody but one always online, and many random ones."""
 
-    id: ClassVar[str] = "appendix-d"
-    where: ClassVar[str] = "Appendix D, Theorem 2, parts 2 and 3"
-    statement: ClassVar[str] = (
-        "The limits p̂_k lie in (0, 1), and are all 1/N iff α_k(1−π_k)/(π_k+ε) is the same for all k."
-    )
-    assumptions: ClassVar[str] = "π_k ∈ (0, 1], and not all clients are always available."
-    corrected: ClassVar[str | None] = (
-        "p̂_k ∈ (0, 1) for every client with π_k < 1 if there are at least two of them; it is 0 for π_k = 1."
-    )
-    method: ClassVar[str] = (
-        "Exact limits: one population by hand, 2,000 random ones, a third of their clients always on"
-    )
-    expected: ClassVar[Verdict] = "needs-assumption"
+    id = "appendix-d"
+    where = "Appendix D, Theorem 2, parts 2 and 3"
+    statement = "The limits p̂_k lie in (0, 1), and are all 1/N iff α_k(1−π_k)/(π_k+ε) is the same for all k."
+    assumptions = "π_k ∈ (0, 1], and not all clients are always available."
+    corrected = "p̂_k ∈ (0, 1) for every client with π_k < 1 if there are at least two of them; it is 0 for π_k = 1."
+    method = "Exact limits: one population by hand, 2,000 random ones, a third of their clients always on"
+    expected = "needs-assumption"
 
     rates: tuple[float, ...] = (0.5, 1.0, 1.0)
     eps: float = 1e-3

@@ -6,10 +6,9 @@ Shares of rounds online then converge slowly, and some absences outlast the run,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fedparity.experiment import Setting
-from fedparity.paper.claims.claim import Claim, Finding, Verdict
+from fedparity.paper.claims.claim import Claim, Finding
 from fedparity.paper.claims.measured import SHOWN, gini_bars, measure
 
 
@@ -17,18 +16,16 @@ from fedparity.paper.claims.measured import SHOWN, gini_bars, measure
 class BurstyAvailability(Claim):
     """Open and closed loops under heavy-tailed bursts."""
 
-    id: ClassVar[str] = "bursty-availability"
-    where: ClassVar[str] = "Section 2, after Theorem 1"
-    statement: ClassVar[str] = "The guarantees do not cover fully bursty participation, an open problem."
-    assumptions: ClassVar[str] = (
-        "On and off times with Pareto tails of exponent 1.3, mean session 5 rounds, π ~ U(.05, .6)."
-    )
-    corrected: ClassVar[str | None] = (
+    id = "bursty-availability"
+    where = "Section 2, after Theorem 1"
+    statement = "The guarantees do not cover fully bursty participation, an open problem."
+    assumptions = "On and off times with Pareto tails of exponent 1.3, mean session 5 rounds, π ~ U(.05, .6)."
+    corrected = (
         "A closed loop on what was given adds less than a third of the inequality that inverse sampling adds to the"
         " limit."
     )
-    method: ClassVar[str] = "3 draws, N = 100, m = 5, T = 200; limits from the same draws"
-    expected: ClassVar[Verdict] = "holds"
+    method = "3 draws, N = 100, m = 5, T = 200; limits from the same draws"
+    expected = "holds"
 
     open_loop: str = "inverse"
     """The rule whose guarantee is said not to carry over."""

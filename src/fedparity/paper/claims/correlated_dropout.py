@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, Ids, RoundRecord, Vector
 from fedparity.engines import InProcess, Intermittent
-from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 from fedparity.tasks import Logistic
 
@@ -70,16 +70,16 @@ class _Recall:
 class CorrelatedDropout(Claim):
     """Recall of class 0 with dropout that goes with it or not, with and without surrogates."""
 
-    id: ClassVar[str] = "correlated-dropout"
-    where: ClassVar[str] = "Section 3.3"
-    statement: ClassVar[str] = "Correlated dropout erodes rare classes; surrogate updates mitigate this."
-    assumptions: ClassVar[str] = "Surrogates enter utility tracking “without introducing stale parameter updates”."
-    corrected: ClassVar[str | None] = (
+    id = "correlated-dropout"
+    where = "Section 3.3"
+    statement = "Correlated dropout erodes rare classes; surrogate updates mitigate this."
+    assumptions = "Surrogates enter utility tracking “without introducing stale parameter updates”."
+    corrected = (
         "Dropout does erode a class that only rarely available clients hold; utility surrogates leave the model as it"
         " is, to the bit; earlier updates of the absent in the step (memory) bring its recall back."
     )
-    method: ClassVar[str] = "4 paired seeds, 30 clients, m = 5, 80 rounds, 5 classes, softmax regression in NumPy"
-    expected: ClassVar[Verdict] = "needs-assumption"
+    method = "4 paired seeds, 30 clients, m = 5, 80 rounds, 5 classes, softmax regression in NumPy"
+    expected = "needs-assumption"
 
     clients: int = 30
     cohort: int = 5

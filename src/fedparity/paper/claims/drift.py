@@ -10,14 +10,13 @@ holds. And the bound says nothing once eps_T reaches pi_min/4. Appendix C does n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
 from fedparity.paper.claims.appendix_c import inverse_chances
-from fedparity.paper.claims.claim import SEED, Claim, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 from fedparity.paper.claims.simulate import coins
 
@@ -26,17 +25,15 @@ from fedparity.paper.claims.simulate import coins
 class Drift(Claim):
     """Rates that follow a sine, tracked by a sliding mean, for more and more swing."""
 
-    id: ClassVar[str] = "drift"
-    where: ClassVar[str] = "Section 2, after Lemma 2, and appendix C"
-    statement: ClassVar[str] = (
+    id = "drift"
+    where = "Section 2, after Lemma 2, and appendix C"
+    statement = (
         "Parity degrades gracefully under non-stationary availability: participation is within O(ε_T + Δ_T) of target."
     )
-    assumptions: ClassVar[str] = "Lemma 2's rule: selection ∝ 1/π̂_k(t) among the available."
-    corrected: ClassVar[str | None] = "The bound (C₁ = 4/π_min) holds if offline clients can be selected, too."
-    method: ClassVar[str] = (
-        "Monte Carlo: 40 draws, N = 20, m = 1, sliding mean of 50 rounds, a window of 200, swing 0 to .8"
-    )
-    expected: ClassVar[Verdict] = "needs-assumption"
+    assumptions = "Lemma 2's rule: selection ∝ 1/π̂_k(t) among the available."
+    corrected = "The bound (C₁ = 4/π_min) holds if offline clients can be selected, too."
+    method = "Monte Carlo: 40 draws, N = 20, m = 1, sliding mean of 50 rounds, a window of 200, swing 0 to .8"
+    expected = "needs-assumption"
 
     clients: int = 20
     low: float = 0.2

@@ -9,7 +9,6 @@ share         s_k = min(pi_k, rho), sum s_k = m: nobody is served more than onli
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
 from fedparity.core.types import BoolArray, FloatArray
 from fedparity.metrics.frontier import frontier
-from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 from fedparity.paper.claims.simulate import coins, cv_rows
 
@@ -35,16 +34,16 @@ def water_filled(pi: FloatArray, cohort: float) -> FloatArray:
 class ExactTargets(Claim):
     """Selecting at the rates tau/mu_k, with mu known and with a closed loop that does not know it."""
 
-    id: ClassVar[str] = "exact-targets"
-    where: ClassVar[str] = "Section 1: “comparable long-term benefit per participation opportunity”"
-    statement: ClassVar[str] = "Selection ∝ 1/π_k gives every client comparable benefit per opportunity, E[u_k/π_k]."
-    assumptions: ClassVar[str] = "A participation of client k is worth μ_k on average, constant over rounds."
-    corrected: ClassVar[str | None] = (
+    id = "exact-targets"
+    where = "Section 1: “comparable long-term benefit per participation opportunity”"
+    statement = "Selection ∝ 1/π_k gives every client comparable benefit per opportunity, E[u_k/π_k]."
+    assumptions = "A participation of client k is worth μ_k on average, constant over rounds."
+    corrected = (
         "E[u_k/π_k] is equal for all k iff client k is selected at rate τ/μ_k given availability, τ = m/Σ(π_k/μ_k); a"
         " closed loop on u_k/π_k reaches that without knowing μ_k."
     )
-    method: ClassVar[str] = "Monte Carlo: 10 draws, N = 100, m = 10, T = 2,000, π ~ U(.2, 1), μ log-uniform on (1, 3)"
-    expected: ClassVar[Verdict] = "fails"
+    method = "Monte Carlo: 10 draws, N = 100, m = 10, T = 2,000, π ~ U(.2, 1), μ log-uniform on (1, 3)"
+    expected = "fails"
 
     clients: int = 100
     cohort: int = 10

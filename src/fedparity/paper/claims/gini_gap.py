@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.metrics.inequality import gini
 from fedparity.metrics.participation import selection_gap
-from fedparity.paper.claims.claim import Claim, Finding, Verdict
+from fedparity.paper.claims.claim import Claim, Finding
 from fedparity.paper.claims.identity_jain_cv import PRINTED
 from fedparity.paper.claims.plot import Bars
 
@@ -34,13 +33,13 @@ def least_empty(gap: float, gini_: float, clients: int) -> float:
 class GiniGap(Claim):
     """Every vector of counts of a small population, full and not, against both bounds."""
 
-    id: ClassVar[str] = "gini-gap"
-    where: ClassVar[str] = "Section 4.1, participation parity"
-    statement: ClassVar[str] = "Gini ≥ SelGap/2 for counts that fill all m·T slots."
-    assumptions: ClassVar[str] = "Every round has m clients selected."
-    corrected: ClassVar[str | None] = "With a share e of empty slots: SelGap ≤ max(e, e(1 − 2/N) + 2(1 − e)·Gini)."
-    method: ClassVar[str] = "Enumeration of all counts of 4 clients in 6 rounds with m = 2"
-    expected: ClassVar[Verdict] = "holds"
+    id = "gini-gap"
+    where = "Section 4.1, participation parity"
+    statement = "Gini ≥ SelGap/2 for counts that fill all m·T slots."
+    assumptions = "Every round has m clients selected."
+    corrected = "With a share e of empty slots: SelGap ≤ max(e, e(1 − 2/N) + 2(1 − e)·Gini)."
+    method = "Enumeration of all counts of 4 clients in 6 rounds with m = 2"
+    expected = "holds"
 
     clients: int = 4
     rounds: int = 6

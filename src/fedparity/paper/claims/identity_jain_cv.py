@@ -6,13 +6,12 @@ So of the two columns of Table 2 one determines the other, and the printed pairs
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.metrics.inequality import cv, jain
-from fedparity.paper.claims.claim import SEED, Claim, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Finding
 from fedparity.paper.claims.plot import Bars
 from fedparity.paper.tables.rows import TABLE_2
 
@@ -24,13 +23,13 @@ PRINTED = {name: row[2:] for name, row in TABLE_2.items()}
 class IdentityJainCv(Claim):
     """The identity on random vectors, and what it makes of Table 2."""
 
-    id: ClassVar[str] = "identity-jain-cv"
-    where: ClassVar[str] = "Section 4.1"
-    statement: ClassVar[str] = "J(ũ) = 1/(1 + CV(ũ)²): the two utility columns of Table 2 are one measure."
-    assumptions: ClassVar[str] = "Population standard deviation; the ε in CV's denominator is negligible."
-    corrected: ClassVar[str | None] = None
-    method: ClassVar[str] = "2,000 random vectors of 2 to 200 entries"
-    expected: ClassVar[Verdict] = "holds"
+    id = "identity-jain-cv"
+    where = "Section 4.1"
+    statement = "J(ũ) = 1/(1 + CV(ũ)²): the two utility columns of Table 2 are one measure."
+    assumptions = "Population standard deviation; the ε in CV's denominator is negligible."
+    corrected = None
+    method = "2,000 random vectors of 2 to 200 entries"
+    expected = "holds"
 
     draws: int = 2_000
     eps: float = 0.0

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from fedparity.paper.claims.claim import Claim, Finding, Verdict
+from fedparity.paper.claims.claim import Claim, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 
 
@@ -41,19 +40,13 @@ def with_ledger(rounds: int) -> float:
 class Irreducibility(Claim):
     """The best rule without memory beside one that has the ledger, m = 1."""
 
-    id: ClassVar[str] = "irreducibility"
-    where: ClassVar[str] = "Section 1"
-    statement: ClassVar[str] = (
-        "Cumulative utility parity cannot be reduced to any per-round loss-reweighting objective."
-    )
-    assumptions: ClassVar[str] = "The weights of a round depend on that round's losses alone."
-    corrected: ClassVar[str | None] = (
-        "Weights that are a function of the ledger (what everybody got so far) do reach it."
-    )
-    method: ClassVar[str] = (
-        "Exact: two clients that look alike in every round, all selection probabilities, T = 2 to 64"
-    )
-    expected: ClassVar[Verdict] = "holds"
+    id = "irreducibility"
+    where = "Section 1"
+    statement = "Cumulative utility parity cannot be reduced to any per-round loss-reweighting objective."
+    assumptions = "The weights of a round depend on that round's losses alone."
+    corrected = "Weights that are a function of the ledger (what everybody got so far) do reach it."
+    method = "Exact: two clients that look alike in every round, all selection probabilities, T = 2 to 64"
+    expected = "holds"
 
     horizons: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
     grid: int = 101

@@ -10,13 +10,12 @@ and so are the high gains among them. The proof's own limit, divided by T^2, is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
-from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 
 
@@ -24,17 +23,13 @@ from fedparity.paper.claims.plot import Curve, Lines
 class Lemma1(Claim):
     """Var(u/pi) over rounds, for equal and for unequal mean gains."""
 
-    id: ClassVar[str] = "lemma-1"
-    where: ClassVar[str] = "Section 2, Lemma 1"
-    statement: ClassVar[str] = (
-        "The variance across clients of u_k(T)/π_k tends to 0 as T grows; so it does if all μ_k are equal."
-    )
-    assumptions: ClassVar[str] = (
-        "A_k(t) i.i.d. Bernoulli(π_k), π_k > 0; gains bounded, independent over rounds, mean μ_k."
-    )
-    corrected: ClassVar[str | None] = "Var(u/π)/T² → Var(μ). With equal μ_k, Var(u/π) itself grows in proportion to T."
-    method: ClassVar[str] = "Monte Carlo: 400 exact draws of u_k(T) for each T from 10² to 10⁵, N = 100, π ~ U(.2, 1)"
-    expected: ClassVar[Verdict] = "fails"
+    id = "lemma-1"
+    where = "Section 2, Lemma 1"
+    statement = "The variance across clients of u_k(T)/π_k tends to 0 as T grows; so it does if all μ_k are equal."
+    assumptions = "A_k(t) i.i.d. Bernoulli(π_k), π_k > 0; gains bounded, independent over rounds, mean μ_k."
+    corrected = "Var(u/π)/T² → Var(μ). With equal μ_k, Var(u/π) itself grows in proportion to T."
+    method = "Monte Carlo: 400 exact draws of u_k(T) for each T from 10² to 10⁵, N = 100, π ~ U(.2, 1)"
+    expected = "fails"
 
     clients: int = 100
     draws: int = 400

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.core.types import BoolArray, FloatArray
-from fedparity.paper.claims.claim import SEED, Claim, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 from fedparity.paper.claims.simulate import coins, drawn, subsets
 
@@ -46,17 +45,15 @@ def drawn_with_replacement(rates: FloatArray, draws: int, rng: np.random.Generat
 class Lemma2(Claim):
     """Selection rates under inverse availability: two clients exactly, many by simulation."""
 
-    id: ClassVar[str] = "lemma-2"
-    where: ClassVar[str] = "Section 2, Lemma 2"
-    statement: ClassVar[str] = (
-        "Sampling m of the available with chances ∝ 1/π_k selects every client in m/N of the rounds."
-    )
-    assumptions: ClassVar[str] = "Stationary ergodic availability with means π_k > 0; consistent estimates of π_k."
-    corrected: ClassVar[str | None] = (
+    id = "lemma-2"
+    where = "Section 2, Lemma 2"
+    statement = "Sampling m of the available with chances ∝ 1/π_k selects every client in m/N of the rounds."
+    assumptions = "Stationary ergodic availability with means π_k > 0; consistent estimates of π_k."
+    corrected = (
         "A limit for many independent clients with π bounded below, drawn with replacement; impossible where π_k < m/N."
     )
-    method: ClassVar[str] = "Enumeration for N = 2; Monte Carlo over availability, 2,000 draws, for N = 10 to 1,000"
-    expected: ClassVar[Verdict] = "fails"
+    method = "Enumeration for N = 2; Monte Carlo over availability, 2,000 draws, for N = 10 to 1,000"
+    expected = "fails"
 
     rates: tuple[float, ...] = (0.9, 0.1)
     """The population that is enumerated, m = 1."""

@@ -8,10 +8,9 @@ all on Bernoulli populations. Closing the loop on what was given (`least_served`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fedparity.experiment import Setting
-from fedparity.paper.claims.claim import Claim, Finding, Verdict
+from fedparity.paper.claims.claim import Claim, Finding
 from fedparity.paper.claims.measured import SHOWN, gini_bars, measure
 
 
@@ -19,19 +18,13 @@ from fedparity.paper.claims.measured import SHOWN, gini_bars, measure
 class ParticipationBalance(Claim):
     """The paper's rules and closed loops on two populations, beside the limit."""
 
-    id: ClassVar[str] = "participation-balance"
-    where: ClassVar[str] = "Section 3.2"
-    statement: ClassVar[str] = (
-        "Under inverse-availability sampling and reactive reweighting participation becomes balanced."
-    )
-    assumptions: ClassVar[str] = "The top K of the available by reactive weight (λ = .7) are selected in each round."
-    corrected: ClassVar[str | None] = (
-        "A closed loop on what was already given comes within a few per cent of the limit; open loops do not."
-    )
-    method: ClassVar[str] = (
-        "10 draws each: population like the paper's, m = 5, T = 200; Bernoulli U(.2, 1), m = 10, T = 50"
-    )
-    expected: ClassVar[Verdict] = "fails"
+    id = "participation-balance"
+    where = "Section 3.2"
+    statement = "Under inverse-availability sampling and reactive reweighting participation becomes balanced."
+    assumptions = "The top K of the available by reactive weight (λ = .7) are selected in each round."
+    corrected = "A closed loop on what was already given comes within a few per cent of the limit; open loops do not."
+    method = "10 draws each: population like the paper's, m = 5, T = 200; Bernoulli U(.2, 1), m = 10, T = 50"
+    expected = "fails"
 
     printed: str = "reactive"
     closed: str = "parity"

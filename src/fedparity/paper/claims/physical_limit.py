@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from fedparity.core.types import BoolArray
 from fedparity.metrics.frontier import frontier
 from fedparity.metrics.inequality import cv, gini, max_minus_min
 from fedparity.metrics.participation import never_served, selection_gap
-from fedparity.paper.claims.claim import SEED, Claim, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Finding
 from fedparity.paper.claims.plot import Bars
 
 Counts = NDArray[np.int64]
@@ -49,20 +48,16 @@ def majorised(low: Counts, high: Counts) -> bool:
 class PhysicalLimit(Claim):
     """Every schedule of every small population beside the limit."""
 
-    id: ClassVar[str] = "physical-limit"
-    where: ClassVar[str] = "Abstract: “disentangles unavoidable physical constraints from avoidable algorithmic bias”"
-    statement: ClassVar[str] = (
-        "Normalising by availability leaves only avoidable inequality: without bias CV(S/π) would be 0."
-    )
-    assumptions: ClassVar[str] = "None printed."
-    corrected: ClassVar[str | None] = (
+    id = "physical-limit"
+    where = "Abstract: “disentangles unavoidable physical constraints from avoidable algorithmic bias”"
+    statement = "Normalising by availability leaves only avoidable inequality: without bias CV(S/π) would be 0."
+    assumptions = "None printed."
+    corrected = (
         "Among schedules that fill their slots one profile of counts is majorised by all others: its Gini, CV, gap,"
         " max − min and number never served are the unavoidable part, all at once."
     )
-    method: ClassVar[str] = (
-        "Brute force: all 512 availabilities of 3 clients in 3 rounds, m = 1 and 2, and 200 of 4 in 4"
-    )
-    expected: ClassVar[Verdict] = "fails"
+    method = "Brute force: all 512 availabilities of 3 clients in 3 rounds, m = 1 and 2, and 200 of 4 in 4"
+    expected = "fails"
 
     cases: int = 1_024
     """Of the small availabilities, in order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -36,6 +36,15 @@ class Lines:
     curves: tuple[Curve, ...]
     log_x: bool = False
     log_y: bool = False
+
+    @classmethod
+    def of_ratios(cls, title: str, ratios: Mapping[str, FloatArray], bound: float | None = None) -> Lines:
+        """Left over right side of an inequality in many cases, sorted, about a hundred of them drawn per name."""
+        shown = {name: np.sort(values)[:: max(1, len(values) // 100)] for name, values in ratios.items()}
+        curves = [Curve(name, np.linspace(0, 1, len(values)), values) for name, values in shown.items()]
+        if bound is not None:
+            curves.append(Curve("bound", [0, 1], [bound, bound]))
+        return cls(title, "share of cases", "ratio", tuple(curves))
 
     def draw(self) -> str:
         """The drawing."""

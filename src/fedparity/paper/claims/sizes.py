@@ -7,9 +7,8 @@ those with the 1,000-class head of ImageNet; with ten classes there are half a m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from fedparity.paper.claims.claim import Claim, Finding, Verdict
+from fedparity.paper.claims.claim import Claim, Finding
 from fedparity.paper.claims.plot import Bars
 
 IMAGE = 32 * 32 * 3
@@ -35,17 +34,13 @@ def resnet_parameters(name: str, classes: int) -> int:
 class Sizes(Claim):
     """Arithmetic."""
 
-    id: ClassVar[str] = "sizes"
-    where: ClassVar[str] = "Section 3, workload characteristics"
-    statement: ClassVar[str] = (
-        "CIFAR-10 takes about 220 MB in float32; ResNet-18 and -34 have 11.7M and 21.8M parameters."
-    )
-    assumptions: ClassVar[str] = "50,000 training images of 32 × 32 × 3."
-    corrected: ClassVar[str | None] = (
-        "614 MB; 11.7M and 21.8M are with a head of 1,000 classes, 11.2M and 21.3M with ten."
-    )
-    method: ClassVar[str] = "Arithmetic"
-    expected: ClassVar[Verdict] = "fails"
+    id = "sizes"
+    where = "Section 3, workload characteristics"
+    statement = "CIFAR-10 takes about 220 MB in float32; ResNet-18 and -34 have 11.7M and 21.8M parameters."
+    assumptions = "50,000 training images of 32 × 32 × 3."
+    corrected = "614 MB; 11.7M and 21.8M are with a head of 1,000 classes, 11.2M and 21.3M with ten."
+    method = "Arithmetic"
+    expected = "fails"
 
     images: int = 50_000
     bytes_per_number: int = 4

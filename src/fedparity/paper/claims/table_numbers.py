@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from fedparity.core.types import FloatArray
 from fedparity.metrics.frontier import frontier
 from fedparity.metrics.inequality import gini
 from fedparity.metrics.participation import selection_gap
-from fedparity.paper.claims.claim import Claim, Estimate, Finding, Verdict
+from fedparity.paper.claims.claim import Claim, Estimate, Finding
 from fedparity.paper.claims.gini_gap import least_empty
 from fedparity.paper.claims.identity_jain_cv import PRINTED
 from fedparity.paper.claims.plot import Curve, Lines
@@ -42,22 +41,16 @@ def on_grid(percents: FloatArray, samples: int) -> int:
 class TableNumbers(Claim):
     """Tables 1 and 2 against what any counts and any utilities satisfy."""
 
-    id: ClassVar[str] = "table-numbers"
-    where: ClassVar[str] = "Tables 1 and 2"
-    statement: ClassVar[str] = (
-        "Table 2: CV .19 with Jain .94, selection gap .31 with Gini .04; Table 1: surrogates constant at 22.99."
-    )
-    assumptions: ClassVar[str] = (
-        "100 clients, 50 rounds, 5 selected in each (the authors' cohort), definitions of section 4.1."
-    )
-    corrected: ClassVar[str | None] = (
+    id = "table-numbers"
+    where = "Tables 1 and 2"
+    statement = "Table 2: CV .19 with Jain .94, selection gap .31 with Gini .04; Table 1: surrogates constant at 22.99."
+    assumptions = "100 clients, 50 rounds, 5 selected in each (the authors' cohort), definitions of section 4.1."
+    corrected = (
         "CV .19 means Jain .965; gap .31 is near the limit of a population like the paper's, where Gini is at least"
         " .1 with full slots; a decaying surrogate cannot stay constant while the same clients are missing."
     )
-    method: ClassVar[str] = (
-        "Identities on the printed numbers; limits on 30 draws of a population like the paper's, m = 5, T = 50"
-    )
-    expected: ClassVar[Verdict] = "fails"
+    method = "Identities on the printed numbers; limits on 30 draws of a population like the paper's, m = 5, T = 50"
+    expected = "fails"
 
     rows: tuple[tuple[str, tuple[float, float, float, float]], ...] = tuple(PRINTED.items())
     """Utility CV, Jain, selection gap and Gini of each row."""

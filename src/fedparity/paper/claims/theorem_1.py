@@ -8,13 +8,12 @@ sampling evens out is u_k, not u_k/pi_k. (With two clients and m = 1 it is the o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
-from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding
 from fedparity.paper.claims.plot import Bars
 from fedparity.paper.claims.simulate import coins, cv_rows, drawn
 
@@ -23,18 +22,16 @@ from fedparity.paper.claims.simulate import coins, cv_rows, drawn
 class Theorem1(Claim):
     """Uniform and inverse sampling on the same availability, equal mean gains."""
 
-    id: ClassVar[str] = "theorem-1"
-    where: ClassVar[str] = "Section 2, Theorem 1"
-    statement: ClassVar[str] = "E[Var(u/π)] under inverse-availability sampling is at most that under vanilla sampling."
-    assumptions: ClassVar[str] = (
-        "(A1) stationary availability, (A2) selection among the available, (A3), (A4) bounded gains."
-    )
-    corrected: ClassVar[str | None] = (
+    id = "theorem-1"
+    where = "Section 2, Theorem 1"
+    statement = "E[Var(u/π)] under inverse-availability sampling is at most that under vanilla sampling."
+    assumptions = "(A1) stationary availability, (A2) selection among the available, (A3), (A4) bounded gains."
+    corrected = (
         "Uniform sampling among the available satisfies (A3) and has the lower Var(u/π); inverse sampling has the"
         " lower Var(u). One rule cannot serve both."
     )
-    method: ClassVar[str] = "Monte Carlo: 20 paired draws, N = 100, m = 10, T = 2,000, π ~ U(.2, 1), gain 1 ± .3"
-    expected: ClassVar[Verdict] = "fails"
+    method = "Monte Carlo: 20 paired draws, N = 100, m = 10, T = 2,000, π ~ U(.2, 1), gain 1 ± .3"
+    expected = "fails"
 
     clients: int = 100
     cohort: int = 10

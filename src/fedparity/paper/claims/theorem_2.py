@@ -10,13 +10,12 @@ weights are constant. These are weights over all N clients with true pi, not sel
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
-from fedparity.paper.claims.claim import SEED, Claim, Finding, Verdict
+from fedparity.paper.claims.claim import SEED, Claim, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 
 
@@ -30,13 +29,13 @@ def limit_weights(pi: FloatArray, eps: float, lam: float) -> FloatArray:
 class Theorem2(Claim):
     """The largest distance between the weights and their limit, over rounds."""
 
-    id: ClassVar[str] = "theorem-2"
-    where: ClassVar[str] = "Section 2, Theorem 2"
-    statement: ClassVar[str] = "p̂_k(t) → α_k(1−π_k)/π_k over its sum if λ > 0, and → (α_k/π_k) over its sum if λ = 0."
-    assumptions: ClassVar[str] = "Stationary ergodic availability, π_k ∈ (0, 1], α_k > 0, small ε > 0."
-    corrected: ClassVar[str | None] = "With π_k + ε in place of π_k, and if somebody is not always online (appendix D)."
-    method: ClassVar[str] = "Exact limits; 50 draws of missed rounds at each T from 10² to 10⁶"
-    expected: ClassVar[Verdict] = "needs-assumption"
+    id = "theorem-2"
+    where = "Section 2, Theorem 2"
+    statement = "p̂_k(t) → α_k(1−π_k)/π_k over its sum if λ > 0, and → (α_k/π_k) over its sum if λ = 0."
+    assumptions = "Stationary ergodic availability, π_k ∈ (0, 1], α_k > 0, small ε > 0."
+    corrected = "With π_k + ε in place of π_k, and if somebody is not always online (appendix D)."
+    method = "Exact limits; 50 draws of missed rounds at each T from 10² to 10⁶"
+    expected = "needs-assumption"
 
     populations: tuple[tuple[float, ...], ...] = ((0.9, 0.7, 0.5, 0.3, 0.1), (1.0, 1.0, 1.0))
     """Availabilities; the weights are simulated on the first."""

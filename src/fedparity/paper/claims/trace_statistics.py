@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.metrics.frontier import frontier
 from fedparity.metrics.inequality import gini
 from fedparity.metrics.participation import selection_gap
-from fedparity.paper.claims.claim import Claim, Finding, Verdict
+from fedparity.paper.claims.claim import Claim, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 from fedparity.traces.readers import load_trace, open_file
 from fedparity.traces.stats import availability
@@ -35,18 +34,16 @@ def two_sided(successes: int, trials: int, chance: float) -> float:
 class TraceStatistics(Claim):
     """Shares of time ready of the first 100 devices, under both readings of Wi-Fi."""
 
-    id: ClassVar[str] = "trace-statistics"
-    where: ClassVar[str] = "Section 3 and Figure 1"
-    statement: ClassVar[str] = (
-        "Of 1,000 devices 213 are available below 5% of the time, over 60% below half, most below 40%."
-    )
-    assumptions: ClassVar[str] = "FLASH trace; available while charging and on Wi-Fi."
-    corrected: ClassVar[str | None] = (
+    id = "trace-statistics"
+    where = "Section 3 and Figure 1"
+    statement = "Of 1,000 devices 213 are available below 5% of the time, over 60% below half, most below 40%."
+    assumptions = "FLASH trace; available while charging and on Wi-Fi."
+    corrected = (
         "About half of the devices are below 5% and nearly all below half; 213 fits only if Wi-Fi is never left."
     )
-    method: ClassVar[str] = "The first 100 devices replayed with and without leaving Wi-Fi; exact binomial tests"
-    expected: ClassVar[Verdict] = "fails"
-    options: ClassVar[str] = " --trace FILE"
+    method = "The first 100 devices replayed with and without leaving Wi-Fi; exact binomial tests"
+    expected = "fails"
+    options = " --trace FILE"
 
     trace: str | None = None
     """File with the events of the first 100 devices."""

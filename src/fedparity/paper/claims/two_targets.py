@@ -8,13 +8,12 @@ Both are 0 only if all pi_k are equal. The paper asks for m/N each (Lemma 2) *an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedparity.experiment import Setting, schedule
 from fedparity.metrics.inequality import cv
-from fedparity.paper.claims.claim import Claim, Finding, Verdict
+from fedparity.paper.claims.claim import Claim, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 
 
@@ -22,19 +21,13 @@ from fedparity.paper.claims.plot import Curve, Lines
 class TwoTargets(Claim):
     """The exact trade-off, and our scheduler aimed at either end of it."""
 
-    id: ClassVar[str] = "two-targets"
-    where: ClassVar[str] = "Lemma 2 and Theorem 1 together; sections 3.1 and 3.2"
-    statement: ClassVar[str] = (
-        "Equal selection (m/N each) and equal benefit per opportunity (u/π) are reached by one rule."
-    )
-    assumptions: ClassVar[str] = "Heterogeneous availability."
-    corrected: ClassVar[str | None] = (
-        "They are two targets: with S_k ∝ π_k^β, β = 0 gives the first, β = 1 the second; never both."
-    )
-    method: ClassVar[str] = (
-        "Exact on π ~ U(.2, 1), β from 0 to 1; parity aimed at both, 3 draws, N = 100, m = 10, T = 100"
-    )
-    expected: ClassVar[Verdict] = "fails"
+    id = "two-targets"
+    where = "Lemma 2 and Theorem 1 together; sections 3.1 and 3.2"
+    statement = "Equal selection (m/N each) and equal benefit per opportunity (u/π) are reached by one rule."
+    assumptions = "Heterogeneous availability."
+    corrected = "They are two targets: with S_k ∝ π_k^β, β = 0 gives the first, β = 1 the second; never both."
+    method = "Exact on π ~ U(.2, 1), β from 0 to 1; parity aimed at both, 3 draws, N = 100, m = 10, T = 100"
+    expected = "fails"
 
     low: float = 0.2
     high: float = 1.0

@@ -36,7 +36,7 @@ LARGEST = 2 * 10**8
 """Clients times rounds up to which the limit is computed."""
 PAUSE, SHARE = 3.0, 50.0
 """The limit is computed again after that many seconds, and that many times what it took: 2 % of one core at most."""
-SLICE = 0.5
+SLICE = 0.2
 """Seconds that one snapshot is read for."""
 State = Literal["running", "finished", "stopped"]
 
