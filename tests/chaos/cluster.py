@@ -14,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+import fedparity
+
 APP = Path(__file__).parent / "app"
 BIN = Path(sys.executable).parent
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
@@ -43,6 +45,7 @@ class Cluster:
         self.environment = {
             **os.environ,
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(Path(fedparity.__file__).parents[1]),  # what is tested, whatever is installed
             "FEDPARITY_CHAOS": str(folder),
             "FLWR_HOME": str(folder / "home"),
             "FLWR_TELEMETRY_ENABLED": "0",
