@@ -18,7 +18,7 @@ $(VENV)/.demo: $(BIN)/pip pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	@$(INSTALL) '.[torch,report,flower,dev]'
+	@$(INSTALL) '.[torch,report,simulation,dev]'
 	@touch $@
 
 setup: $(VENV)/.test            ## everything a developer needs

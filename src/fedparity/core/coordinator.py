@@ -23,7 +23,7 @@ from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
 from fedparity.core.grow import Grows, grown
-from fedparity.core.intake import Intake, clients_of, rows_of, sort_out
+from fedparity.core.intake import Intake, Stepped, clients_of, rows_of, sort_out
 from fedparity.core.ledger import Ledger, read_only
 from fedparity.core.protocols import (
     Component,
@@ -43,7 +43,7 @@ from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
 from fedparity.core.rows import Step, combine
-from fedparity.core.selection import ids_of, label_counts, select, weigh
+from fedparity.core.selection import both, ids_of, label_counts, select, weigh
 from fedparity.core.spill import SpillFile
 from fedparity.core.state import State
 from fedparity.core.trace import Trace
@@ -242,7 +242,7 @@ class Coordinator:
         estimator = self.estimator_in_use
         available = ids_of(available, f"round {state.round}: available", state.ledger.num_clients)
         busy = ids_of(busy, f"round {state.round}: busy", state.ledger.num_clients)
-        state.estimator = estimator.observe(state.estimator, _both(available, busy))
+        state.estimator = estimator.observe(state.estimator, both(available, busy))
         remaining = None
         if rounds_left is not None:
             checks.at_least("rounds_left", rounds_left, 0)
@@ -297,19 +297,32 @@ class Coordinator:
         `evaluate(params, clients)` is asked only by rules that need the new model's loss on clients' data,
         `validate(params)` only by those that try models out on data of the server's own.
         """
+        stepped, state = self.step(state, plan, reports)
+        return self.settle(state, plan, stepped, evaluate, validate)
+
+    def step(self, state: State, plan: RoundPlan, reports: Iterable[ClientReport]) -> tuple[Stepped, State]:
+        """The first half of `absorb`: the model moves. For frameworks that evaluate it before clients are credited."""
         checks.instance("state", state, State, "Coordinator.plan returns it")
         checks.instance("plan", plan, RoundPlan, "Coordinator.plan makes one")
         checks.instance("reports", reports, Iterable, "give the ClientReports of the round")
         if plan.round != state.round:
-            raise RoundError(
-                f"plan is of round {plan.round} but the state is at round {state.round}; absorb plans in order"
-            )
+            raise RoundError(f"plan is of round {plan.round} but the state is at {state.round}; absorb plans in order")
         intake = sort_out(self.gate, plan, reports, state.offers)
-        nothing = Intake([], [], intake.failed)
         few = len(intake.used) + len(intake.late) < self.min_reports
-        intake = nothing if few else intake
-        rows, weights, notes, usable = self._step(state, plan, intake)
-        intake = intake if usable else nothing
+        step = self._step(state, plan, intake.nothing if few else intake)
+        usable = step.usable and not few
+        return Stepped(intake if usable else intake.nothing, step, not usable), state
+
+    def settle(
+        self,
+        state: State,
+        plan: RoundPlan,
+        stepped: Stepped,
+        evaluate: Evaluate | None = None,
+        validate: Callable[[Vector], float] | None = None,
+    ) -> tuple[RoundRecord, State]:
+        """The second half of `absorb`: clients are credited, and the round is written down."""
+        intake, (rows, weights, notes, _), abandoned = stepped
         used = intake.used
         utility, loss, others = credit(self.utility, state, used, plan.params, evaluate)
         late_utility, late_loss = credit_late(self.utility, state, intake.late, evaluate)
@@ -329,7 +342,7 @@ class Coordinator:
             utility=utility,
             loss=loss,
             failed=intake.failed,
-            abandoned=(few or not usable) and len(plan.cohort.clients) > 0,
+            abandoned=abandoned and len(plan.cohort.clients) > 0,
             row_clients=rows.clients,
             row_ages=rows.ages,
             row_weights=weights,
@@ -380,7 +393,7 @@ class Coordinator:
     ) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)
         stand_in, state.surrogate = self.surrogate.stand_in(
-            state.surrogate, plan.round, _both(plan.available, plan.busy), state.ledger, score
+            state.surrogate, plan.round, both(plan.available, plan.busy), state.ledger, score
         )
         eta_sum, bound = self.memory.bias(state.memory)
         if old_updates and not eta_sum:  # without an eta Lemma 3 says nothing of old updates
@@ -391,8 +404,3 @@ class Coordinator:
         """The new model on the data of clients that are not here, and what they would be credited with for it."""
         evals = evaluate(state.params, clients)
         return replace(evals, credit=self.utility.would_credit(state.utility, clients, state.ledger, evals))
-
-
-def _both(available: Ids, busy: Ids) -> Ids:
-    """Who is online."""
-    return np.union1d(available, busy) if len(busy) else available

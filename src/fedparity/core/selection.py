@@ -114,3 +114,8 @@ def label_counts(given: object) -> NDArray[np.int64]:
     if counts.ndim != 2 or counts.dtype.kind not in "iuf" or not ((counts >= 0) & (counts == np.floor(counts))).all():
         raise ConfigError(f"labels={one_line(given)} must be whole numbers of at least 0, clients x labels")
     return counts
+
+
+def both(available: Ids, busy: Ids) -> Ids:
+    """Who is online."""
+    return np.union1d(available, busy) if len(busy) else available

@@ -27,6 +27,8 @@ from fedparity.core.types import Evals, RoundRecord, Vector
 from fedparity.data.dataset import Progress as DataProgress
 from fedparity.data.dataset import silent
 from fedparity.engines import InProcess, Intermittent
+from fedparity.engines.flower.begun import settings_of
+from fedparity.engines.flower.begun import state_classes as deployed_classes
 from fedparity.estimators import Oracle
 from fedparity.experiment.facts import facts_of
 from fedparity.experiment.inputs import input_digests
@@ -334,6 +336,8 @@ def _execute(  # noqa: PLR0917 - one caller
 @without_imports()
 def fresh_state(store: Store, method: str) -> State:
     """The first state of a stored method, without its model, from the spec stored with it."""
+    if settings_of(store.spec()) is not None:
+        raise InputError(f"{store.disk.root} is a deployment: its state is its app's; nothing can be erased in it")
     spec = parse(store.spec(), f"{store.disk.root}: its spec")
     contender = next((m for m in spec.methods if m.name == method), None)
     if contender is None:
@@ -343,4 +347,6 @@ def fresh_state(store: Store, method: str) -> State:
 
 def state_classes(store: Store, method: str) -> dict[str, type]:
     """Which dataclasses the state of a stored method may hold."""
+    if (settings := settings_of(store.spec())) is not None:
+        return deployed_classes(settings)
     return classes_in(fresh_state(store, method))
