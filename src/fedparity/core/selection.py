@@ -108,8 +108,10 @@ def _array(given: object, kinds: str, what: str) -> NDArray[Any]:
     return array
 
 
-def label_counts(given: object) -> NDArray[np.int64]:
-    """Samples per client and label: whole numbers of at least 0."""
+def label_counts(given: object) -> NDArray[np.int64] | None:
+    """Samples per client and label: whole numbers of at least 0; None: not known."""
+    if given is None:
+        return None
     counts = np.asarray(given)
     if counts.ndim != 2 or counts.dtype.kind not in "iuf" or not ((counts >= 0) & (counts == np.floor(counts))).all():
         raise ConfigError(f"labels={one_line(given)} must be whole numbers of at least 0, clients x labels")
