@@ -24,6 +24,7 @@ from protocol import Turns, arguments
 from workloads import WORKLOADS, Workload, accuracies_in_one_pass, build
 
 FOREVER = 10**9
+RESOURCES: Any = {"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
 
 
 class TakingTurns(FedAvg):  # type: ignore[misc,unused-ignore]
@@ -89,12 +90,9 @@ def complete(replies: Iterable[Message], expected: int) -> list[Message]:
     return found
 
 
-def main() -> None:
-    """Serve rounds."""
-    name, one_pass = arguments()
-    workload = WORKLOADS[name]
-    turns = Turns(contender="flower", flwr=flwr.__version__, torch=torch.__version__)
-    server_app = ServerApp()
+def server_app_of(name: str, turns: Turns, *, one_pass: bool) -> ServerApp:
+    """Flower's FedAvg on a workload, taking turns."""
+    workload, server_app = WORKLOADS[name], ServerApp()
 
     @server_app.main()  # type: ignore[untyped-decorator,unused-ignore]
     def run(grid: Grid, _context: Context) -> None:
@@ -108,8 +106,15 @@ def main() -> None:
             evaluate_fn=strategy.test_centrally if strategy.one_pass else None,
         )
 
-    resources: Any = {"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
-    run_simulation(server_app, client_app, workload.clients, backend_config=resources)
+    return server_app
+
+
+def main() -> None:
+    """Serve rounds."""
+    name, one_pass = arguments()
+    turns = Turns(contender="flower", flwr=flwr.__version__, torch=torch.__version__)
+    server_app = server_app_of(name, turns, one_pass=one_pass)
+    run_simulation(server_app, client_app, WORKLOADS[name].clients, backend_config=RESOURCES)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ STOPPED = "cd"
 """Workloads on which whoever waits is stopped: where turns are short, since Ray gives up after a minute of it."""
 SETTLE = 0.2
 """Seconds between waking a contender and its first round: what it would have done while it waited is done by then."""
+ON_FLOWER = ("grid", "fair_grid", "fair_ray")
+"""Flower's own app on our grid, and ours on our grid and on Ray: raced if they are named (extras flower, simulation)."""
 PATIENCE = 30.0
 """Seconds a contender has to end by itself: Ray takes a few."""
 
@@ -223,6 +225,7 @@ def commands(workload: str) -> dict[str, list[str]]:
         "fedparity": [sys.executable, "benchmarks/training/fedparity_rounds.py"],
         "flower": [flower, "benchmarks/training/flower_peer.py"],
         "pfl": [pfl, "benchmarks/training/pfl_peer.py"],
+        **{name: [sys.executable, f"benchmarks/training/{name}_peer.py"] for name in ON_FLOWER},
     }
     found = {name: [*command, workload] for name, command in scripts.items()}
     if workload == "e":
@@ -250,7 +253,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the records here")
     given = parser.parse_args()
     known = commands(given.workload)
-    names = given.contenders.split(",") if given.contenders else list(known)
+    names = given.contenders.split(",") if given.contenders else [name for name in known if name not in ON_FLOWER]
     if unknown := [name for name in names if name not in known]:
         parser.error(f"unknown contender {unknown[0]!r} for workload {given.workload}; known: {', '.join(known)}")
     if given.rounds < 1:

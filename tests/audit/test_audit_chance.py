@@ -94,13 +94,38 @@ def test_the_approximation_for_large_logs_is_uniform_too(monkeypatch):
     assert_uniform(p_values(300, clients=60, rounds=60, slots=6))
 
 
+def named_in(online, asked, found, *, fewer=True):
+    return chance.named(Trace.from_matrix(online), Trace.from_matrix(asked), found, fewer=fewer)
+
+
+def test_whom_holm_names_is_named_and_the_level_is_kept():
+    more = wrong = 0
+    for i in range(60):
+        rng = np.random.default_rng([3, i])
+        online, asked = uniform_log(rng, 30, 60, 4, 0.4, range(3), 0.1)
+        found = compared(online, asked, key=i)
+        for fewer, tail in ((True, found.fewer), (False, found.more)):
+            plain, mine = set(found.outliers(tail)), set(named_in(online, asked, found, fewer=fewer))
+            assert plain <= mine
+            more += len(mine - plain)
+        null = compared(*(pair := uniform_log(rng, 30, 60, 4, 0.4)), key=i)
+        wrong += len(named_in(*pair, null)) > 0
+    assert more > 0
+    assert wrong <= 8  # a level of .05 in 60 logs, and 2.9 standard deviations
+
+
+def test_a_level_that_is_not_kept_counts_as_reached():
+    levels = np.array([[0.0001, 0.0002], [0.0001, 0.001], [0.9, 1.0]])
+    assert chance._steps(levels, np.array([1, 1, 1]), np.arange(3)).tolist() == [0, 1]
+
+
 def found_suppressed(logs, rate):
     """How often the log is told from lots, which share of five suppressed clients is named, and others wrongly."""
     told, named, wrong = [], [], []
     for i in range(logs):
         online, asked = uniform_log(np.random.default_rng([9, i]), 100, 200, 10, 0.5, range(5), rate)
         found = compared(online, asked, key=i)
-        out = found.outliers(found.fewer)
+        out = named_in(online, asked, found)
         told.append(found.p <= 0.05)
         named.append((out < 5).sum() / 5)
         wrong.append((out >= 5).any())
@@ -127,5 +152,5 @@ def test_lots_that_leave_no_choice_are_no_evidence():
     online = np.ones((5, 3), bool)
     found = compared(online, online)
     assert found.p == 1.0
-    assert not len(found.outliers(found.fewer))
+    assert not len(named_in(online, online, found))
     assert group_test(Null(Trace.from_matrix(online), online.sum(axis=1)), np.array([True, False, False]), 5)[1] == 1.0

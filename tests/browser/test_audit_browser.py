@@ -55,3 +55,16 @@ def test_every_link_leads_to_its_place(browser, page):
     browser.open(page, 1200)
     lost = "[...document.querySelectorAll('a')].filter(a => !document.getElementById(a.hash.slice(1))).length"
     assert browser.ask(lost) == 0
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_claims_page_fits_too_and_sorts(browser, tmp_path, width):
+    from fedparity.paper.claims import chosen, examine
+    from fedparity.paper.claims.html import claims_page
+
+    path = tmp_path / "claims.html"
+    path.write_text(claims_page(list(examine(chosen(["lemma-1"])))), encoding="utf-8")
+    browser.open(path, width)
+    assert browser.ask("document.documentElement.scrollWidth") <= width
+    assert browser.ask("document.querySelectorAll('button.sort').length") == 3
+    assert browser.seen("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []

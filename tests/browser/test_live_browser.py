@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from test_report_browser import CHROMIUM, Browser
+from test_report_browser import CHROMIUM, Browser, type_keys
 
 from stored_runs import run_into, spec_of
 
@@ -106,6 +106,27 @@ def test_clients_are_found_sorted_and_opened_and_a_round_arrives(browser, addres
     client = browser.ask("const link = document.querySelector('#t-clients tbody a'); link.click(); link.textContent")
     until(lambda: browser.ask("document.querySelector('h1')?.textContent") == f"Client {client}")
     assert browser.ask("document.querySelectorAll('section').length") == 3
+    clean(browser, address)
+
+
+def test_the_keyboard_alone_is_enough(browser, address):
+    browser.open(f"{address}?token=key", 1200)
+    browser.ask("document.getElementById('q').focus()")
+    type_keys(browser, "7")
+    until(lambda: shown(browser) and all("7" in name for name in shown(browser)))
+    reached = []
+    for _ in range(12):  # on from the field: what it shows, the headings, the first client
+        type_keys(browser, "Tab")
+        reached.append(browser.ask("document.activeElement.id || document.activeElement.tagName"))
+        if reached[-1] == "sort-asked":
+            break
+    assert reached[-1] == "sort-asked", reached
+    type_keys(browser, "Enter")
+    until(lambda: browser.ask("document.getElementById('sort-asked').textContent").endswith("↓"))
+    browser.ask("document.querySelector('#t-clients tbody a').focus()")
+    client = shown(browser)[0]
+    type_keys(browser, "Enter")
+    until(lambda: browser.ask("document.querySelector('h1')?.textContent") == f"Client {client}")
     clean(browser, address)
 
 

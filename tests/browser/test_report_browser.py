@@ -91,8 +91,8 @@ class Browser:
             "Emulation.setEmulatedMedia", media=kind, features=[{"name": "prefers-color-scheme", "value": scheme}]
         )
 
-    def ask(self, expression):
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+    def ask(self, expression, *, wait=False):
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=wait)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -137,7 +137,7 @@ def page(tmp_path_factory):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_opens_without_error_request_or_sideways_scrolling(browser, page, width, scheme):
     browser.open(page, width, scheme=scheme)
-    assert browser.ask("document.querySelectorAll('section').length") == 9
+    assert browser.ask("document.querySelectorAll('section').length") == 11
     assert browser.ask("innerWidth") == width
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert [r["request"]["url"] for r in browser.seen("Network.requestWillBeSent")] == [page.as_uri()]
@@ -175,11 +175,124 @@ def test_tabs_show_one_method_at_a_time(browser, page):
     browser.media()
 
 
+def type_keys(browser, *keys):
+    for key in keys:
+        for kind in ("keyDown", "keyUp"):
+            text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
+            text = {"text": key} if len(key) == 1 and kind == "keyDown" else text
+            codes = {"Enter": 13, "Tab": 9, "ArrowLeft": 37, "ArrowRight": 39, "Escape": 27}
+            code = codes.get(key, ord(key.upper()) if len(key) == 1 else 0)
+            browser.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **text)
+
+
+CLIENTS = "[...document.querySelectorAll('#clients tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+STATUS = "document.querySelector('#clients [role=status]').textContent"
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_clients_are_searched_sorted_and_paged_by_keyboard_alone(browser, page, width):
+    browser.open(page, width)
+    assert browser.ask(STATUS) == "30 of 30 clients, page 1 of 2"
+    browser.ask("document.querySelector('#clients-search').focus()")
+    type_keys(browser, "1")
+    wanted = [str(k) for k in range(30) if "1" in str(k)]
+    assert sorted(row[0] for row in browser.ask(CLIENTS)) == sorted(wanted)
+    browser.ask("document.querySelectorAll('#clients thead button')[3].focus()")
+    for direction in ("descending", "ascending"):
+        type_keys(browser, "Enter")
+        assert browser.ask("document.querySelectorAll('#clients thead th')[3].getAttribute('aria-sort')") == direction
+        found = [float(row[3]) for row in browser.ask(CLIENTS)]
+        assert found == sorted(found, reverse=direction == "descending")
+    browser.ask(
+        "const kind = document.querySelector('#clients-kind'); kind.selectedIndex = 1;"
+        " kind.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    assert [float(row[3]) for row in browser.ask(CLIENTS)] == sorted(float(row[3]) for row in browser.ask(CLIENTS))
+    browser.ask("document.querySelector('#clients-search').value = ''")
+    browser.ask("document.querySelector('#clients-search').dispatchEvent(new Event('input', {bubbles: true}))")
+    browser.ask("document.querySelectorAll('#clients-tools button')[1].focus()")
+    type_keys(browser, "Enter")
+    assert browser.ask(STATUS) == "30 of 30 clients, page 2 of 2"
+    assert len(browser.ask(CLIENTS)) == 5
+    assert browser.seen("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+
+
+def test_a_table_of_methods_is_sorted_by_its_exact_values(browser, page):
+    browser.open(page, 1200)
+    value = (
+        "[...document.querySelectorAll('#shares tbody tr')].map(r => Number(r.cells[2].querySelector('data').value))"
+    )
+    browser.ask("document.querySelectorAll('#shares thead th')[2].querySelector('button').click()")
+    assert browser.ask(value) == sorted(browser.ask(value), reverse=True)
+    browser.ask("document.querySelectorAll('#shares thead th')[2].querySelector('button').click()")
+    assert browser.ask(value) == sorted(browser.ask(value))
+
+
+def box_of(browser, what):
+    """Left, top, width and height on the screen, once it stands still."""
+    browser.ask(f"document.querySelector('{what}').scrollIntoView({{behavior: 'instant', block: 'center'}})")
+    browser.ask("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))", wait=True)
+    place = f"const b = document.querySelector('{what}').getBoundingClientRect(); [b.x, b.y, b.width, b.height]"
+    return browser.ask(f"{{ {place} }}")
+
+
+TIP = "document.querySelector('.tip').hidden ? '' : document.querySelector('.tip').textContent"
+
+
+@pytest.mark.parametrize("chart", ["#rounds svg.lines", "#lorenz svg.lorenz"])
+def test_values_are_shown_under_the_pointer_and_by_arrow_keys(browser, page, chart):
+    browser.open(page, 1200)
+    assert browser.ask(TIP) == ""
+    box = box_of(browser, chart)
+    place = {"x": box[0] + box[2] * 0.4, "y": box[1] + box[3] * 0.5}
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", **place)
+    said = browser.ask(TIP)
+    for name in ("parity", "uniform", "cup_paper"):
+        assert name in said
+    browser.ask(f"document.querySelector('{chart}').focus()")
+    type_keys(browser, "ArrowLeft", "ArrowRight")
+    last = browser.ask(TIP)
+    assert last.startswith("round 40" if "lines" in chart else "100")
+    type_keys(browser, "ArrowLeft")
+    assert browser.ask(TIP) != last
+    type_keys(browser, "Escape")
+    assert browser.ask(TIP) == ""
+
+
+def test_under_the_pointer_the_strip_says_who_and_when(browser, page):
+    browser.open(page, 1200)
+    box = box_of(browser, "#presence svg")
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + box[2] * 0.51, y=box[1] + 5)
+    first = browser.ask("JSON.parse(document.querySelector('#presence svg').dataset.rows)[0]")
+    assert browser.ask(TIP).startswith(f"round 21{first}")
+
+
+def test_without_script_the_page_reads(browser, page):
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(page, 1200)
+    finally:
+        browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    assert len(browser.ask(CLIENTS)) == 25
+    assert browser.ask("document.querySelectorAll('button.sort').length") == 0
+    assert browser.ask("getComputedStyle(document.querySelector('#clients-tools')).display") == "none"
+    assert "where scripts run" in browser.ask("document.querySelector('#clients').textContent")
+
+
+def test_the_first_screen_says_what_for_whom_and_how_sure(browser, page):
+    browser.open(page, 1200)
+    said = browser.ask("document.querySelector('header').textContent")
+    assert "5 methods on logistic, 2 seeds: 30 clients" in said
+    for text in ("How sure.", "against uniform, paired over 2 seeds", "95"):
+        assert text in said
+    assert browser.ask("document.querySelector('#reach').getBoundingClientRect().top") < 900
+
+
 def test_text_stays_readable_on_a_phone(browser, page):
     browser.open(page, 390)
     smallest = browser.ask(
         "Math.min(...[...document.querySelectorAll('svg.chart text')]"
         ".filter(t => getComputedStyle(t).display !== 'none')"
-        ".map(t => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().a))"
+        ".map(t => parseFloat(getComputedStyle(t).fontSize) * Math.hypot(t.getScreenCTM().a, t.getScreenCTM().b)))"
     )
     assert smallest >= 10

@@ -14,8 +14,12 @@ import sys
 import time
 from pathlib import Path
 
+import fedparity
+
 APP = Path(__file__).parent / "app"
 BIN = Path(sys.executable).parent
+LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+"""As the kernel's tables of sockets write it."""
 SAN = "subjectAltName=IP:127.0.0.1,DNS:localhost"
 
 
@@ -36,26 +40,29 @@ def until(condition, seconds, what):
 
 
 class Cluster:
-    def __init__(self, folder):
+    def __init__(self, folder, *, tls=True):
         self.folder, self.port, self.started = folder, free_port(), {}
         self.environment = {
             **os.environ,
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(Path(fedparity.__file__).parents[1]),  # what is tested, whatever is installed
             "FEDPARITY_CHAOS": str(folder),
             "FLWR_HOME": str(folder / "home"),
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+            "RAY_USAGE_STATS_ENABLED": "0",
             "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         (folder / "home").mkdir()
         (folder / "home" / "config.toml").write_text(
             f'[superlink]\ndefault = "chaos"\n\n[superlink.chaos]\naddress = "127.0.0.1:{self.port}"\n'
-            f'root-certificates = "{folder}/ca.pem"\n'
+            + (f'root-certificates = "{folder}/ca.pem"\n' if tls else "insecure = true\n")
         )
-        self._certificates()
+        if tls:
+            self._certificates()
 
     def _certificates(self):
         run = self._quietly
@@ -87,6 +94,18 @@ class Cluster:
             "--enable-supernode-auth",
         )  # fmt: skip
         until(self._listens, 60, "the SuperLink")
+
+    def simulation(self, nodes):
+        """Flower's own simulation on Ray instead of SuperNodes."""
+        self.start(
+            "superlink", BIN / "flower-superlink", "--simulation", "--insecure", "--host", "127.0.0.1", "--port",
+            str(self.port),
+        )  # fmt: skip
+        until(self._listens, 60, "the SuperLink")
+        self._quietly(
+            BIN / "flwr", "federation", "simulation-config", "@none/default", "chaos", "--num-supernodes", str(nodes),
+            "--client-resources-num-cpus", "1", "--init-args-num-cpus", "2",
+        )  # fmt: skip
 
     def _listens(self):
         with socket.socket() as tried:

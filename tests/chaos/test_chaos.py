@@ -11,12 +11,15 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedparity[flower]')")
 
-from cluster import Cluster, until
+import parity
+from cluster import LOOPBACK, Cluster, until
 
-from fedparity import Coordinator, InProcess, Ledger, run
+from fedparity import Coordinator, InProcess, Ledger, Run, run
 from fedparity.core.gate import Gate
 from fedparity.core.journal import Journal, from_json
 from fedparity.core.tree import classes_in
+from fedparity.core.types import ClientReport
+from fedparity.metrics import gini
 from fedparity.store import Store, verify
 from fedparity.tasks import Quadratic
 
@@ -25,6 +28,9 @@ pytestmark = [
     pytest.mark.skipif(not (shutil.which("openssl") and shutil.which("ssh-keygen")), reason="no openssl or ssh-keygen"),
 ]
 FOUNDERS = [f"c{k}" for k in range(5)]
+FORGED = "the nonce is not of this run, round and client"
+WHEN = {("c1", 1), ("c2", 1), ("c3", 2)}
+"""Who lies in which round: a made-up nonce, another's reply, its own of the round before (`chaosapp.client.LIES`)."""
 DEADLINE = 40
 """Seconds: a round takes 6 to 20, as busy as the machine is."""
 
@@ -34,7 +40,7 @@ def cluster(tmp_path_factory):
     made = Cluster(tmp_path_factory.mktemp("chaos"))
     try:
         made.superlink()
-        for name in FOUNDERS:
+        for name in FOUNDERS[:4]:
             made.key(name)
             made.supernode(name)
         yield made
@@ -70,15 +76,34 @@ def finished(cluster, name, rounds):
 
 
 def test_real_processes_give_the_bits_of_this_one(cluster):
-    cluster.run(run="calm", rounds=3, founders=5)
-    records, _ = finished(cluster, "calm", 3)
+    cluster.run(**parity.CONFIG)
+    finished(cluster, "calm", parity.ROUNDS)
+    expected = parity.in_process()
+    assert parity.on_a_grid() == expected
+    assert parity.in_a_store(cluster.folder / "calm") == expected
+
+
+class Refusing(InProcess):
+    """The reports of some clients in some rounds are refused."""
+
+    def train(self, plan):
+        for report in super().train(plan):
+            lied = (f"c{report.client}", plan.round) in WHEN
+            yield ClientReport(report.client, failure=FORGED) if lied else report
+
+
+def test_forged_and_replayed_replies_are_refused(cluster):
+    """Over TLS, from nodes with registered keys: the run is the one in which the liars failed, to the bit."""
+    cluster.run(run="hostile", rounds=4, founders=4, deadline=300.0)
+    records, _ = finished(cluster, "hostile", 4)
+    failed = {(f"c{client}", record.round): why for record in records for client, why in record.failed}
+    assert failed == dict.fromkeys(WHEN, FORGED)
     journal, task = Journal(), Quadratic.random(8)
-    task = Quadratic(task.centres[:5], task.curvature[:5])
-    coordinator = Coordinator(5, scheduler="parity", min_reports=0, gate=Gate())
-    run(coordinator, InProcess(task), 3, params=np.zeros(4), observers=[journal])
-    with Store.read(cluster.folder / "calm") as store:
+    coordinator = Coordinator(4, scheduler="parity", min_reports=0, gate=Gate(deadline=300.0, max_age=3))
+    engine = Refusing(Quadratic(task.centres[:4], task.curvature[:4]))
+    run(coordinator, engine, 4, params=np.zeros(4), observers=[journal])
+    with Store.read(cluster.folder / "hostile") as store:
         assert [done.line for done in store.rounds(0, "parity")] == journal.lines()
-    assert [record.completed.tolist() for record in records] == [list(range(5))] * 3
 
 
 def test_a_node_that_is_not_registered_is_refused(cluster):
@@ -89,9 +114,8 @@ def test_a_node_that_is_not_registered_is_refused(cluster):
 
 
 def test_nothing_listens_beyond_loopback(cluster):
-    loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
     assert cluster.listening()
-    assert cluster.listening() <= loopback
+    assert cluster.listening() <= LOOPBACK
 
 
 def test_a_run_survives_everything(cluster):  # noqa: PLR0915 - one story
@@ -100,6 +124,8 @@ def test_a_run_survives_everything(cluster):  # noqa: PLR0915 - one story
     for name, what in wrongs.items():
         (folder / f"{name}.json").write_text(json.dumps(what))
     (folder / "c3.seconds").write_text(str(DEADLINE + 15))
+    cluster.key("c4")
+    cluster.supernode("c4")
     config = {"run": "chaos", "rounds": 12, "founders": 5, "deadline": float(DEADLINE)}
     cluster.run(**config)
     # A node is killed in the middle of its work, and stays away.
@@ -145,6 +171,8 @@ def test_a_run_survives_everything(cluster):  # noqa: PLR0915 - one story
     assert failed[slow, 3] == "no reply"
     late = [(int(c), int(o)) for r in records for c, o in zip(r.late.clients, r.late.origins, strict=True)]
     assert (3, slow) in late
+    stale = [(int(c), r.round - int(a)) for r in records for c, a in zip(r.row_clients, r.row_ages, strict=True) if a]
+    assert (3, slow) in stale
     assert failed[int((folder / "c4.nan").read_text()), 4] == "update is not finite"
     assert "no memory left" in failed[int((folder / "c4.raise").read_text()), 4]
     joined = [(record.round, client) for record in records for client in record.joined.tolist()]
@@ -162,3 +190,7 @@ def test_a_run_survives_everything(cluster):  # noqa: PLR0915 - one story
     ledger = Ledger.replay(5, records)
     assert ledger.late[3] == 1
     assert (ledger.selected == ledger.completed + ledger.failed).all()
+    opened = Run.open(folder / "chaos")
+    assert opened.of("parity")[0].ledger == ledger
+    asked = [client for record in records for client in record.selected.tolist()]
+    assert opened.table.row("parity")["gini"] == pytest.approx(gini(np.bincount(asked, minlength=6)))

@@ -289,7 +289,7 @@ def test_a_plan_of_another_round_is_refused():
     coordinator = a_coordinator()
     plan, state = coordinator.plan(coordinator.init(N, np.ones(D)), EVERYBODY)
     _, state = coordinator.absorb(state, plan, [], evaluate)
-    with pytest.raises(RoundError, match="plan is of round 0 but the state is at round 1; absorb plans in order"):
+    with pytest.raises(RoundError, match="plan is of round 0 but the state is at 1; absorb plans in order"):
         coordinator.absorb(state, plan, [], evaluate)
 
 

@@ -20,6 +20,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from fedparity import AVAILABILITY, Trace
 from fedparity.core.errors import ConfigError
+from fedparity.core.journal import from_json
 from fedparity.engines.flower import FairStrategy, LocalGrid, WithLosses, shim, simulate
 from fedparity.store import Store
 
@@ -181,6 +182,55 @@ def test_losses_are_reported_by_a_wrapped_client():
     )
 
 
+class Watched(ClientApp):
+    """A stock client whose scores are written down by (client, round) as Flower's evaluation hears them."""
+
+    def __init__(self, inner, lost=()):
+        super().__init__()
+        self.inner, self.heard, self.lost = inner, {}, set(lost)
+
+    def __call__(self, message, context):
+        reply = self.inner(message, context)
+        if message.metadata.message_type == "evaluate":
+            at = context.node_config["partition-id"], int(message.content["config"]["server-round"]) - 1
+            if at in self.lost:
+                raise OSError("cut off")
+            self.heard[at] = reply.content["metrics"]["eval_loss"]
+        return reply
+
+
+def test_flower_s_own_evaluation_credits_those_who_took_part(tmp_path):
+    app = Watched(a_client(), lost={(3, 1)})
+    strategy = FairStrategy(
+        scheduler="parity:target=utility", rules={"utility": "global_loss_drop"}, fraction_train=0.01,
+        fraction_evaluate=0.01, min_train_nodes=4, min_evaluate_nodes=1, store=tmp_path / "run",
+    )  # fmt: skip
+    started(strategy, app, rounds=6)
+    with Store.read(tmp_path / "run") as store:
+        records = [from_json(done.line) for done in store.rounds(0, "fair")]
+    assert [record.round for record in records] == list(range(6))
+    last = {}
+    for record in records:
+        for client, gained in zip(record.completed.tolist(), record.utility.tolist(), strict=True):
+            now = app.heard.get((client, record.round))
+            if now is None:
+                assert gained == 0
+                continue
+            assert gained == pytest.approx(min(10, max(0, last.get(client, now) - now)), abs=1e-9)
+            last[client] = now
+    assert strategy.state.ledger.utility.sum() > 0
+    assert any(record.utility.sum() > 0 for record in records)
+
+
+def test_without_an_answer_to_the_evaluation_nobody_is_credited_and_the_round_stands():
+    everything = {(k, t) for k in range(N) for t in range(4)}
+    strategy = FairStrategy(rules={"utility": "global_loss_drop"})
+    started(strategy, Watched(a_client(), lost=everything))
+    assert strategy.state.round == 4
+    assert strategy.state.ledger.completed.tolist() == [4] * N
+    assert not strategy.state.ledger.utility.any()
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -189,7 +239,8 @@ def test_losses_are_reported_by_a_wrapped_client():
         ({"scheduler": "oort", "losses": True}, "needs loss_rms from clients, which stock ones do not report"),
         ({"scheduler": "fedgs"}, "needs labels, which a Flower strategy cannot ask for"),
         ({"rules": {"local": "prox"}}, "a stock client trains as it does"),
-        ({"rules": {"utility": "global_loss_drop"}, "losses": True}, "needs an evaluation in the round"),
+        ({"rules": {"utility": "accuracy_change"}}, "needs everybody's evaluation, which a Flower strategy cannot"),
+        ({"rules": {"utility": "global_loss_drop"}, "fraction_evaluate": 0.0}, "fraction_evaluate=0 asks nobody"),
     ],
 )
 def test_what_cannot_work_with_stock_clients_is_refused(given, why):
@@ -231,6 +282,49 @@ def test_flower_s_differential_privacy_goes_around_it(kind):
     assert fair.state.ledger.completed.tolist() == [3] * N
 
 
+def test_flower_s_local_differential_privacy_goes_with_it():
+    app = ClientApp()
+
+    @app.train(mods=[mod.LocalDpMod(clipping_norm=10.0, sensitivity=1e-6, epsilon=10.0, delta=1e-5)])
+    def train(message, context):
+        w, k = message.content["arrays"]["w"].numpy(), context.node_config["partition-id"] + 1
+        new = ArrayRecord({"w": Array((w + 0.5 * (k - w)).astype(np.float32))})
+        return Message(RecordDict({"arrays": new, "metrics": MetricRecord({"num-examples": 10})}), reply_to=message)
+
+    fair, first = FairStrategy(fraction_evaluate=0.0), ArrayRecord({"w": Array(np.zeros(3, np.float32))})
+    found = [
+        started(one, app, rounds=3, first=first).arrays["w"].numpy() for one in (fair, FedAvg(fraction_evaluate=0.0))
+    ]
+    assert found[0] == pytest.approx(found[1], abs=0.01)
+    assert fair.state.ledger.completed.tolist() == [3] * N
+
+
+@pytest.mark.parametrize("kind", ["secagg_mod", "secaggplus_mod"])
+def test_secure_aggregation_of_the_older_workflow_is_refused_by_its_clients(kind):
+    """Its mod waits for the stages of `SecAggPlusWorkflow`: each client says so, and the model stays."""
+    app = ClientApp(mods=[getattr(importlib.import_module("flwr.client.mod"), kind)])
+
+    @app.train()
+    def train(*_):
+        raise AssertionError("never reached")
+
+    strategy = FairStrategy(fraction_evaluate=0.0)
+    heard = []
+    absorb = strategy._coordinator.__class__.step
+
+    def step(self, state, plan, reports):
+        heard.extend(report.failure for report in reports)
+        return absorb(self, state, plan, reports)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strategy._coordinator.__class__, "step", step)
+        result = started(strategy, app, rounds=1)
+    assert len(heard) == N
+    assert all(heard)
+    assert result.arrays["w"].numpy().tolist() == [0, 0, 0]
+    assert strategy.state.ledger.failed.tolist() == [1] * N
+
+
 # --- an unchanged Flower app in this process
 
 
@@ -247,6 +341,25 @@ def test_a_server_app_runs_unchanged_without_ray():
     assert seen["w"] == pytest.approx(1.5 * 0.75)
     assert seen["config"] == 0.5
     assert "ray" not in sys.modules
+
+
+def test_what_a_client_changes_in_a_message_nobody_else_sees():
+    """Messages of a round share their content; beyond a network each client would have one of its own."""
+    app, seen = ClientApp(), []
+
+    @app.train()
+    def train(message, context):
+        config = message.content["config"]
+        seen.append((config["stage"], list(config["steps"]), list(message.content["arrays"])))
+        del config["stage"], message.content["arrays"]["w"]
+        config["steps"].append(context.node_id)
+        return Message(RecordDict(), reply_to=message)
+
+    content = RecordDict({"config": ConfigRecord({"stage": "first", "steps": [1]}), "arrays": FIRST})
+    grid = LocalGrid(app, 3)
+    replies = grid.send_and_receive([Message(content, 1000 + k, "train") for k in range(3)])
+    assert not [reply.error for reply in replies if reply.has_error()]
+    assert seen == [("first", [1], ["w", "steps"])] * 3
 
 
 def test_a_trace_must_fit_the_nodes():

@@ -1,18 +1,21 @@
 """Plans carried out over a Flower grid, with clients that are late, lost, gone, hostile, new or back again."""
 
+import itertools
+import time
+
 import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed (pip install 'fedparity[flower]')")
 
-from flwr.app import Message
+from flwr.app import Array, Message
 from flwr.clientapp import ClientApp
 from flwr.proto.node_pb2 import NodeInfo
 
 from fedparity import AVAILABILITY, SCHEDULERS, Coordinator, InProcess, Intermittent, Ledger, run, stream
 from fedparity.core.errors import ConfigError
 from fedparity.core.gate import Gate
-from fedparity.core.journal import Journal
+from fedparity.core.journal import Journal, to_json
 from fedparity.engines.flower import LocalGrid, Roster, TraceGate, client_app, codec, serve
 from fedparity.local import Ditto, Prox
 from fedparity.tasks import Logistic, Quadratic
@@ -308,7 +311,9 @@ def test_another_model_than_the_store_s_is_refused(tmp_path):
     same = Coordinator(N, scheduler="uniform", min_reports=0, gate=Gate(deadline=0.01, max_age=2))
     with pytest.raises(ConfigError, match=r"its model has 3 numbers of float64, the app's 5 of float64; start the app"):
         serve(FakeGrid(), same, np.zeros(5), 2, identity="node", store=tmp_path / "run")
-    with pytest.raises(ConfigError, match="started with another spec"):
+    with pytest.raises(
+        ConfigError, match=r"was begun with gate=Gate\(deadline=0.01, max_age=2\), now it is its default"
+    ):
         serve(FakeGrid(), Coordinator(N), np.zeros(3), 2, identity="node", store=tmp_path / "run")
 
 
@@ -360,3 +365,56 @@ def test_data_of_the_server_s_own_is_not_there():
 
 def test_a_client_app_is_flower_s():
     assert isinstance(client_app(lambda _: TASK), ClientApp)
+
+
+# --- a clock that jumps
+
+
+@pytest.mark.parametrize("jump", [-1e6, 1e6])
+def test_a_clock_that_jumps_changes_nothing(monkeypatch, jump):
+    """Deadlines are on the monotonic clock: an hour forward ends no round, an hour back prolongs none."""
+    still, calm, _ = served(FakeGrid({(1, 2): 1, (2, 4): "lost"}), rounds=5)
+    now = time.time
+    calls = itertools.count()
+    monkeypatch.setattr("time.time", lambda: now() + jump * (next(calls) // 7 % 2))
+    moved, records, _ = served(FakeGrid({(1, 2): 1, (2, 4): "lost"}), rounds=5)
+    assert [to_json(one) for one in records] == [to_json(one) for one in calm]
+    assert moved.params.tobytes() == still.params.tobytes()
+
+
+# --- at once
+
+
+class Together(Quadratic):
+    """A task that trains everybody asked at once, and says how many that were."""
+
+    def train_many(self, jobs):
+        COUNTS.append(len(jobs))
+        if any(job.client == self.refused for job in jobs):
+            raise ValueError("one of them cannot")
+        return [self.train(job) for job in jobs]
+
+
+COUNTS = []
+
+
+@pytest.mark.parametrize("refused", [None, 3])
+def test_clients_that_share_a_task_are_trained_at_once_with_the_same_bits(refused):
+    task = Together(TASK.centres, TASK.curvature)
+    object.__setattr__(task, "refused", refused)
+    COUNTS.clear()
+    here = run(Coordinator(4), InProcess(TASK), 5, params=np.zeros(3))
+    there, *_ = served(FakeGrid(app=client_app(lambda _: task)), rounds=5, coordinator=Coordinator(4))
+    assert COUNTS == [4] * 5
+    assert there.params.tobytes() == here.params.tobytes()
+    assert there.ledger == here.ledger
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_vector_travels_as_flower_would_write_it(dtype):
+    vector = np.arange(7, dtype=dtype)
+    ours, theirs = codec.array_of(vector), Array(vector)
+    assert (ours.data, ours.dtype, tuple(ours.shape), ours.stype) == (
+        theirs.data, theirs.dtype, tuple(theirs.shape), theirs.stype,
+    )  # fmt: skip
+    assert ours.numpy().tolist() == vector.tolist()

@@ -24,6 +24,7 @@ from fedparity.experiment.spec_parts import Population
 from fedparity.experiment.starters import read_starter
 from fedparity.metrics import MEASURES
 from fedparity.report import charts, svg, tables, verdict, words
+from fedparity.report.frame import policy, template
 from fedparity.report.strip import Strip
 from fedparity.store import Facts
 
@@ -74,6 +75,7 @@ class Stack(HTMLParser):
     def __init__(self):
         super().__init__(convert_charrefs=True)
         self.open, self.ids, self.links, self.data, self.tags = [], [], [], [], set()
+        self.scripts = []
 
     def handle_starttag(self, tag, attrs):
         self._note(tag, attrs)
@@ -89,9 +91,20 @@ class Stack(HTMLParser):
 
     def _note(self, tag, attrs):
         self.tags.add(tag)
+        if tag == "script":
+            self.scripts.append(dict(attrs))
         for name, value in attrs:
             assert not name.startswith("on"), (tag, name)
-            assert name not in {"src", "srcset", "data", "action", "background", "poster", "xlink:href"}, (tag, name)
+            assert name not in {
+                "src",
+                "srcset",
+                "data",
+                "action",
+                "formaction",
+                "background",
+                "poster",
+                "xlink:href",
+            }, (tag, name)
             if name == "id":
                 self.ids.append(value)
             if name == "href":
@@ -109,7 +122,11 @@ def check(text):
     assert stack.open == []
     assert len(stack.ids) == len(set(stack.ids))
     assert set(stack.links) <= set(stack.ids)
-    assert not stack.tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form"}
+    assert not stack.tags & {"link", "img", "iframe", "object", "embed", "base"}
+    assert [given for given in stack.scripts if given.get("type") != "application/json"] == [{}]  # ours, once
+    assert policy() in text
+    assert f"<script>{template('page.js')}</script>" in text
+    text = text.replace(template("page.js"), "")
     assert {"html", "head", "header", "nav", "main", "footer", "title", "h1"} <= stack.tags
     outside = re.sub(r'xmlns="http://www\.w3\.org/2000/svg"', "", text)
     assert "http://" not in outside
@@ -130,7 +147,8 @@ def drawings(text):
 
 def test_every_part_is_there(page):
     wanted = (
-        "shares", "opportunity", "rounds", "lorenz", "presence", "utility", "worst", "definitions", "source",
+        "shares", "opportunity", "tradeoff", "rounds", "lorenz", "presence", "utility", "worst", "clients",
+        "definitions", "source",
     )  # fmt: skip
     places = [page.index(f'<section id="{name}"') for name in wanted]
     assert places == sorted(places)
@@ -142,7 +160,7 @@ def test_every_part_is_there(page):
 
 def test_charts_have_alternative_texts_with_numbers(page):
     found = drawings(page)
-    assert len(found) == 5  # accuracy, V_T, Lorenz, strip, utility
+    assert len(found) == 6  # trade-off, accuracy, V_T, Lorenz, strip, utility
     for drawing in found:
         title, desc = re.search(r"<title>(.*?)</title><desc>(.*?)</desc>", drawing, re.DOTALL).groups()
         assert title
@@ -280,7 +298,7 @@ def test_hostile_names_are_only_text(results):
             versions={HOSTILE[0]: HOSTILE[1]},
         )
     )
-    assert "<script" not in text
+    assert "<script>alert" not in text
     assert "<img" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "{{ 7 * 7 }}" in text

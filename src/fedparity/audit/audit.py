@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.audit.chance import Chance, compare_with_chance
+from fedparity.audit.chance import Chance, compare_with_chance, named
 from fedparity.audit.groups import FOUR_FIFTHS, MIN_GROUP, UNKNOWN, Groups, group_table
 from fedparity.audit.left_out import Client, clients_listed, counterfactual
 from fedparity.audit.log import Log
@@ -162,17 +162,17 @@ class Audit:
 
         A scheduler that evens out asks those who are always there less often than chance would: that leaves nobody out.
         """
-        if self.chance is None:
+        if self.chance is None or self.presence is None:
             return NO_IDS
-        who = self.chance.outliers(self.chance.fewer)
+        who = named(self.presence, self.log.asked, self.chance, fewer=True)
         return who[self.outcome.counts[who] < FOUR_FIFTHS * self._at_limit[who]]
 
     @cached_property
     def favoured(self) -> Ids:
         """Clients asked more often than chance explains, of which the limit would have got less than four fifths."""
-        if self.chance is None:
+        if self.chance is None or self.presence is None:
             return NO_IDS
-        who = self.chance.outliers(self.chance.more)
+        who = named(self.presence, self.log.asked, self.chance, fewer=False)
         return who[self._at_limit[who] < FOUR_FIFTHS * self.outcome.counts[who]]
 
     @property

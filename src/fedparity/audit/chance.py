@@ -6,8 +6,11 @@ gets a sum of independent hypergeometric numbers. Tests:
 
     all clients   X2 = sum_k (S_k - E_k)^2 / V_k, against drawn logs: p = (1 + #{X2* >= X2}) / (1 + draws). Where
                   drawing would take too long, a gamma distribution with the mean and variance of X2.
-    one client    the exact tail of S_k, or a normal one with its skewness (Volkova 1996) if there are many; Holm's
-                  correction over clients.
+    one client    the exact tail of S_k, or a normal one with its skewness (Volkova 1996) if there are many; corrected
+                  over clients by Holm's steps. Counts are whole, so a client reaches few levels: where tails are
+                  exact, a step asks whether sum_j max{levels of j that are at most p} <= .05, which is never more than
+                  Holm's N p. Those named are set aside and the others compared among themselves, until nobody is
+                  named: else the slots that the named did not get, or took, would hide more of them.
     a group       the exact distribution of its sum, or a normal one; two-sided, Holm's correction over groups.
 
 A small p says that chance alone does not make such a log. It does not say that somebody meant it.
@@ -26,6 +29,8 @@ from fedparity.core.types import BoolArray, FloatArray, Ids
 from fedparity.metrics.paired import LEVEL
 
 DRAWS, FEWEST_DRAWS = 999, 199
+PASSES = 5
+"""How often those named are set aside."""
 WORK = 100_000_000
 """Entries that may be drawn in all; steps that an exact distribution may take."""
 
@@ -55,6 +60,18 @@ class Null:
         p = self.chance
         v = p * (1 - p)
         return self._sum(p), self._sum(v), self._sum(v * (1 - 2 * p)), self._sum(v * (1 - 6 * v))
+
+    def upto(self, width: int) -> FloatArray:
+        """P(S_k <= s) of every client for s from 0 to `width` - 1."""
+        mass = np.zeros((self.online.num_clients, width))  # what lies above is not kept
+        mass[:, 0] = 1.0
+        for t, p in enumerate(self.chance.tolist()):
+            if p > 0:
+                ids = self.online.online(t)
+                part = mass[ids]
+                mass[ids] = part * (1 - p)
+                mass[ids, 1:] += part[:, :-1] * p
+        return np.cumsum(mass, axis=1)
 
     def draw(self, draws: int, seed: int, key: int) -> NDArray[np.int64]:
         """Counts of logs drawn by chance, one row each; round by round, so that all of them are drawn at once."""
@@ -92,10 +109,62 @@ class Chance:
 
     def outliers(self, tail: FloatArray) -> Ids:
         """Clients whose tail is too small to be chance, after Holm's correction over all that chance decides on."""
-        tested = np.flatnonzero(self.variance > 0)
-        order = tested[np.argsort(tail[tested], kind="stable")]
-        passed = tail[order] * (len(order) - np.arange(len(order))) <= LEVEL
-        return np.sort(order[: int(np.argmin(passed)) if not passed.all() else len(order)])
+        return np.sort(_holm(tail, np.flatnonzero(self.variance > 0)))
+
+
+def _holm(tail: FloatArray, tested: Ids) -> Ids:
+    order = tested[np.argsort(tail[tested], kind="stable")]
+    passed = tail[order] * (len(order) - np.arange(len(order))) <= LEVEL
+    return order[: int(np.argmin(passed)) if not passed.all() else len(order)]
+
+
+def named(online: Trace, asked: Trace, found: Chance, *, fewer: bool) -> Ids:
+    """Clients asked too seldom (else: too often) for chance, corrected over all; see above."""
+    counts = asked.counts()
+    width = int(counts.max(initial=0)) + 2
+    if len(online.clients) * width > WORK:  # tails are approximate, and levels many
+        return found.outliers(found.fewer if fewer else found.more)
+    left = np.ones(len(counts), np.bool_)
+    for _ in range(PASSES):
+        part, taken = _without(online, left), _without(asked, left).sizes()
+        null = Null(part, taken)
+        tested = np.flatnonzero((null.moments()[1] > 1e-12) & left)
+        new = _steps(_levels(null, width, fewer=fewer), counts, tested)
+        if not len(new):
+            break
+        left[new] = False
+    return np.flatnonzero(~left)
+
+
+def _without(trace: Trace, left: BoolArray) -> Trace:
+    """The same rounds with some of the clients."""
+    keep = left[trace.clients]
+    starts = np.concatenate([[0], np.cumsum(keep)])[trace.starts]
+    return Trace(trace.num_clients, starts, trace.clients[keep])
+
+
+def _levels(null: Null, width: int, *, fewer: bool) -> FloatArray:
+    """What p a client has with so many selections, for 0 to `width` - 1 of them."""
+    upto = null.upto(width)
+    if fewer:
+        return upto
+    return np.concatenate([np.ones((len(upto), 1)), 1 - upto[:, :-1]], axis=1)
+
+
+def _steps(levels: FloatArray, counts: NDArray[np.int64], tested: Ids) -> Ids:
+    """Whom the steps name: as far as Holm's go at once, then one by one with what each client can reach."""
+    p = levels[np.arange(len(counts)), counts]
+    order = tested[np.argsort(p[tested], kind="stable")]
+    at = len(_holm(p, tested))
+    while at < len(order):
+        most = p[order[at]] * (1 + 1e-9)
+        rest = levels[order[at:]]
+        reached = np.where(rest <= most, rest, 0.0).max(axis=1)
+        beyond = most * (rest[:, -1] <= most)  # levels that are not kept may be reached as well, up to `most`
+        if float(np.maximum(reached, beyond).sum()) > LEVEL:
+            break
+        at += 1
+    return order[:at]
 
 
 def compare_with_chance(online: Trace, asked: Trace, key: int, seed: int = 0) -> Chance:
@@ -144,15 +213,7 @@ def _tails(
     low, high = np.ones(len(counts)), np.ones(len(counts))
     width = int(counts.max(initial=0)) + 1
     if len(null.online.clients) * width <= WORK:
-        mass = np.zeros((len(counts), width))  # of 0, 1, ... selections; what lies above the largest count is not kept
-        mass[:, 0] = 1.0
-        for t, p in enumerate(null.chance.tolist()):
-            if p > 0:
-                ids = null.online.online(t)
-                part = mass[ids]
-                mass[ids] = part * (1 - p)
-                mass[ids, 1:] += part[:, :-1] * p
-        upto = np.cumsum(mass, axis=1)
+        upto = null.upto(width)
         at = np.arange(len(counts))
         below = np.where(counts > 0, upto[at, np.maximum(counts - 1, 0)], 0.0)
         low[free], high[free] = upto[at, counts][free], 1 - below[free]

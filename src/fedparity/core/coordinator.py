@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.credit import credit, credit_late
-from fedparity.core.errors import ConfigError, RoundError
+from fedparity.core.errors import ConfigError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
 from fedparity.core.grow import Grows, grown
-from fedparity.core.intake import Intake, clients_of, rows_of, sort_out
+from fedparity.core.intake import Intake, Stepped, clients_of, rows_of, sort_out
 from fedparity.core.ledger import Ledger, read_only
 from fedparity.core.protocols import (
     Component,
@@ -43,9 +43,9 @@ from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
 from fedparity.core.rows import Step, combine
-from fedparity.core.selection import ids_of, select, weigh
+from fedparity.core.selection import both, ids_of, label_counts, select, weigh
 from fedparity.core.spill import SpillFile
-from fedparity.core.state import State
+from fedparity.core.state import State, check_answers
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     NO_IDS,
@@ -129,8 +129,9 @@ class Coordinator:
         for name, table in COMPONENTS.items():
             if (given := getattr(self, name)) is not None or name != "estimator":
                 object.__setattr__(self, name, table.of(given))
-        if self.labels is not None:
-            object.__setattr__(self, "labels", np.asarray(self.labels))
+        object.__setattr__(self, "labels", label_counts(self.labels))
+        checks.instance("gate", self.gate, Gate, "Gate(max_norm=10) makes one")
+        checks.instance("spill", self.spill, SpillFile)
         checks.at_least("cohort", self.cohort, 1)
         checks.at_least("seed", self.seed, 0)
         check_fit({"weighting": self.weighting, "memory": self.memory, "local": self.local})
@@ -138,9 +139,8 @@ class Coordinator:
             checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
         if self.min_reports > self.asked:
-            raise ConfigError(
-                f"min_reports={self.min_reports} but only {self.asked} are asked; lower it or raise cohort"
-            )
+            few = f"min_reports={self.min_reports} but only {self.asked} are asked"
+            raise ConfigError(f"{few}; lower it or raise cohort")
 
     def __repr__(self) -> str:
         return short(self)
@@ -213,6 +213,7 @@ class Coordinator:
 
     def grow(self, state: State, num_clients: int) -> State:
         """The state with clients added that registered since; what is known of the others stays."""
+        checks.at_least("clients", num_clients, 0)
         if num_clients <= state.ledger.num_clients:
             return state
         larger: State = grown(state, self.init(num_clients, state.params))
@@ -235,10 +236,11 @@ class Coordinator:
         `losses(params, clients, samples)` is asked only by schedulers that choose by the loss of the model as it is.
         Who is `busy` is online, too, but cannot be asked.
         """
+        checks.instance("state", state, State, "Coordinator.init makes the first")
         estimator = self.estimator_in_use
         available = ids_of(available, f"round {state.round}: available", state.ledger.num_clients)
         busy = ids_of(busy, f"round {state.round}: busy", state.ledger.num_clients)
-        state.estimator = estimator.observe(state.estimator, _both(available, busy))
+        state.estimator = estimator.observe(state.estimator, both(available, busy))
         remaining = None
         if rounds_left is not None:
             checks.at_least("rounds_left", rounds_left, 0)
@@ -293,16 +295,28 @@ class Coordinator:
         `evaluate(params, clients)` is asked only by rules that need the new model's loss on clients' data,
         `validate(params)` only by those that try models out on data of the server's own.
         """
-        if plan.round != state.round:
-            raise RoundError(
-                f"plan is of round {plan.round} but the state is at round {state.round}; absorb plans in order"
-            )
+        stepped, state = self.step(state, plan, reports)
+        return self.settle(state, plan, stepped, evaluate, validate)
+
+    def step(self, state: State, plan: RoundPlan, reports: Iterable[ClientReport]) -> tuple[Stepped, State]:
+        """The first half of `absorb`: the model moves. For frameworks that evaluate it before clients are credited."""
+        check_answers(state, plan, reports)
         intake = sort_out(self.gate, plan, reports, state.offers)
-        nothing = Intake([], [], intake.failed)
         few = len(intake.used) + len(intake.late) < self.min_reports
-        intake = nothing if few else intake
-        rows, weights, notes, usable = self._step(state, plan, intake)
-        intake = intake if usable else nothing
+        step = self._step(state, plan, intake.nothing if few else intake)
+        usable = step.usable and not few
+        return Stepped(intake if usable else intake.nothing, step, not usable), state
+
+    def settle(
+        self,
+        state: State,
+        plan: RoundPlan,
+        stepped: Stepped,
+        evaluate: Evaluate | None = None,
+        validate: Callable[[Vector], float] | None = None,
+    ) -> tuple[RoundRecord, State]:
+        """The second half of `absorb`: clients are credited, and the round is written down."""
+        intake, (rows, weights, notes, _), abandoned = stepped
         used = intake.used
         utility, loss, others = credit(self.utility, state, used, plan.params, evaluate)
         late_utility, late_loss = credit_late(self.utility, state, intake.late, evaluate)
@@ -322,7 +336,7 @@ class Coordinator:
             utility=utility,
             loss=loss,
             failed=intake.failed,
-            abandoned=(few or not usable) and len(plan.cohort.clients) > 0,
+            abandoned=abandoned and len(plan.cohort.clients) > 0,
             row_clients=rows.clients,
             row_ages=rows.ages,
             row_weights=weights,
@@ -373,7 +387,7 @@ class Coordinator:
     ) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)
         stand_in, state.surrogate = self.surrogate.stand_in(
-            state.surrogate, plan.round, _both(plan.available, plan.busy), state.ledger, score
+            state.surrogate, plan.round, both(plan.available, plan.busy), state.ledger, score
         )
         eta_sum, bound = self.memory.bias(state.memory)
         if old_updates and not eta_sum:  # without an eta Lemma 3 says nothing of old updates
@@ -384,8 +398,3 @@ class Coordinator:
         """The new model on the data of clients that are not here, and what they would be credited with for it."""
         evals = evaluate(state.params, clients)
         return replace(evals, credit=self.utility.would_credit(state.utility, clients, state.ledger, evals))
-
-
-def _both(available: Ids, busy: Ids) -> Ids:
-    """Who is online."""
-    return np.union1d(available, busy) if len(busy) else available

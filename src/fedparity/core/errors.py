@@ -48,5 +48,6 @@ def unknown(kind: str, name: str, known: Iterable[str], shown_by: str = "`fedpar
     names = sorted(set(known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" did you mean {near[0]!r}?" if near else ""
-    shown = ", ".join(names) if len(names) <= MANY else f"{len(names)} names, which {shown_by} shows"
+    listed = ", ".join(n if n.isprintable() else repr(n) for n in names)  # some are read from files
+    shown = listed if len(names) <= MANY else f"{len(names)} names, which {shown_by} shows"
     return ConfigError(f"unknown {kind} {name!r};{hint} known: {shown}")

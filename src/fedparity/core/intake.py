@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core.gate import Gate, whole
-from fedparity.core.rows import fresh_rows
+from fedparity.core.rows import Step, fresh_rows
 from fedparity.core.types import NO_FLOATS, ClientReport, FloatArray, Ids, RoundPlan, Rows
 
 NO_REPLY = "no reply"
@@ -26,6 +27,11 @@ class Intake:
     """Usable ones of those who were asked in an earlier round and had not answered, in client order."""
     failed: tuple[tuple[int, str], ...]
     """Why each other asked client has none."""
+
+    @property
+    def nothing(self) -> Intake:
+        """A round of which nothing is used."""
+        return Intake([], [], self.failed)
 
     @property
     def all(self) -> list[ClientReport]:
@@ -53,6 +59,14 @@ class Intake:
         kept = {k: offer for k, offer in before.items() if k not in answered and plan.round - offer[0] < max_age}
         probs = dict(zip(plan.cohort.clients.tolist(), plan.cohort.probs.tolist(), strict=True))
         return kept | {k: (plan.round, probs[k]) for k, why in self.failed if why == NO_REPLY}
+
+
+class Stepped(NamedTuple):
+    """A round whose model has moved, and whose clients are not credited yet."""
+
+    intake: Intake
+    step: Step
+    abandoned: bool
 
 
 def sort_out(

@@ -24,7 +24,7 @@ _SHORT = _Short()
 
 def short(value: Any, name: str | None = None) -> str:
     """A dataclass as `name(key=value, ...)`, without what is at its default."""
-    shown = [f for f in dataclasses.fields(value) if f.repr and not _is_default(f, getattr(value, f.name))]
+    shown = [f for f in dataclasses.fields(value) if f.repr and not is_default(f, getattr(value, f.name))]
     settings = ", ".join(f"{f.name}={_SHORT.repr(getattr(value, f.name))}" for f in shown)
     return f"{type(value).__name__ if name is None else name}({settings})"
 
@@ -34,7 +34,8 @@ def one_line(value: Any) -> str:
     return " ".join(_SHORT.repr(value).split())
 
 
-def _is_default(f: dataclasses.Field[Any], value: Any) -> bool:
+def is_default(f: dataclasses.Field[Any], value: Any) -> bool:
+    """Whether a field has the value that it has if it is not given."""
     default = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
     if default is dataclasses.MISSING or isinstance(value, np.ndarray) or isinstance(default, np.ndarray):
         return value is default

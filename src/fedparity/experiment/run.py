@@ -14,21 +14,28 @@ from typing import Any
 
 import numpy as np
 
+from fedparity.availability import shown_name
+from fedparity.core import checks
 from fedparity.core.errors import InputError
 from fedparity.core.imports import without_imports
 from fedparity.core.journal import GENESIS, from_json
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
-from fedparity.core.types import NO_FLOATS, FloatArray, RoundRecord
+from fedparity.core.types import NO_FLOATS, NO_IDS, FloatArray, RoundRecord
+from fedparity.engines.flower.begun import scheduler_name, settings_of
 from fedparity.experiment.metrics_log import COLUMNS
-from fedparity.experiment.spec import Spec
+from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.spec_file import parse
-from fedparity.experiment.spec_parts import component_text
+from fedparity.experiment.spec_parts import Population, component_text
 from fedparity.metrics import Frontier, Outcome, Table, frontier, influence, span_gap
 from fedparity.store import Committed, Facts, Store
 
+OBSERVED = "./observed"
+"""Availability of a deployment: as a trace file has it, and not drawn."""
 LOGGED_ROW = len(COLUMNS) - 1
 """Numbers of a stored row that are columns of the log; what follows is beside them."""
+UNLOGGED = [float("nan")] * (LOGGED_ROW - 2)
+"""What the log of a deployment holds, whose rounds are stored without one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,12 +117,16 @@ class Run:
     @classmethod
     def open(cls, folder: str | Path) -> Run:
         """A stored run as far as it came; its folder stays as it is."""
+        checks.path("folder", folder)
         with Store.read(folder) as store:
             return cls.stored(store)
 
     @classmethod
     def stored(cls, store: Store) -> Run:
         """What a store holds by now; a repetition that was cut short counts only if there is no whole one."""
+        settings = settings_of(store.spec())
+        if settings is not None:
+            return cls._of_deployment(store, settings)
         with without_imports():  # a folder that came from elsewhere makes nobody run code
             spec = parse(store.spec(), f"{store.disk.root}: its spec")
         found = {where: _method_run(store, *where, spec.population.clients) for where in store.contenders()}
@@ -129,6 +140,27 @@ class Run:
             if not complete:
                 break
         return cls(spec, store.trace(), runs, complete, store.versions(), store.erased(), spec)
+
+    @classmethod
+    def _of_deployment(cls, store: Store, settings: dict[str, str]) -> Run:
+        """A run of real clients: how many there are, and who was online when, follows from its journal."""
+        seed, method = next(iter(store.contenders()), (int(settings["seed"]), "parity"))
+        records = [record_of(method, one) for one in store.rounds(seed, method)]
+        trace, joined = store.trace(), sum(len(record.joined) for record in records)
+        online = [np.union1d(record.available, record.busy) for record in records]
+        if trace.num_rounds != len(records) or not records:  # it is not over yet: the trace is written at its end
+            clients = max((int(ids[-1]) + 1 for ids in online if len(ids)), default=int(settings["cohort"]))
+            trace = Trace.from_rounds(clients, online or [NO_IDS])
+        spec = Spec(
+            name=store.disk.root.name or "run",
+            seed=seed,
+            rounds=max(1, len(records)),
+            cohort=int(settings["cohort"]),
+            population=Population(clients=max(trace.num_clients, int(settings["cohort"])), availability=OBSERVED),
+            methods=(MethodSpec(name=method, scheduler=scheduler_name(settings)),),
+        )
+        run = _method_run(store, seed, method, trace.num_clients - joined)
+        return cls(spec, trace, [run] if records else [], bool(records), store.versions(), store.erased(), spec)
 
     @cached_property
     def resolved(self) -> Spec:
@@ -212,7 +244,7 @@ class Run:
             "rounds": self.rounds,
             "cohort": self.spec.cohort,
             "seeds": self.seeds,
-            "availability": self.spec.population.shown,
+            "availability": shown_name(self.spec.population.shown),
             "utility": component_text(self.spec.utility),
             "normaliser": self.spec.reading,
             "complete": self.complete,
@@ -229,7 +261,7 @@ def _method_run(store: Store, seed: int, method: str, clients: int) -> MethodRun
     return MethodRun(
         method,
         seed,
-        log=[(*one.row[:LOGGED_ROW], one.seconds) for one in committed],
+        log=[(*(one.row[:LOGGED_ROW] or [one.round, method, *UNLOGGED]), one.seconds) for one in committed],
         beside=[one.row[LOGGED_ROW:] for one in committed],
         ledger=Ledger.replay(clients, records),
         records=records,

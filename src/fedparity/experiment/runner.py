@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedparity.core import checks
 from fedparity.core.coordinator import Coordinator
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.gate import Gate
@@ -26,6 +27,8 @@ from fedparity.core.types import Evals, RoundRecord, Vector
 from fedparity.data.dataset import Progress as DataProgress
 from fedparity.data.dataset import silent
 from fedparity.engines import InProcess, Intermittent
+from fedparity.engines.flower.begun import settings_of
+from fedparity.engines.flower.begun import state_classes as deployed_classes
 from fedparity.estimators import Oracle
 from fedparity.experiment.facts import facts_of
 from fedparity.experiment.inputs import input_digests
@@ -72,6 +75,7 @@ def draw_trace(spec: Spec) -> Trace:
             start=people.start,
             work_seconds=people.work_seconds,
             rule=people.rule,
+            open_end=people.open_end is not False,
             watch=people.watch,
         )
     else:
@@ -207,7 +211,7 @@ def _run_seed(  # noqa: PLR0917 - one caller
     now = {name: coordinator.init(task.num_clients, first, trace.before) for name, coordinator in methods.items()}
     if store is not None:
         for name, fresh in now.items():
-            now[name] = store.load(seed, name, classes_in(fresh)) or fresh
+            now[name] = store.load(seed, name, classes_in(fresh), anew=True) or fresh
     last = spec.methods[-1].name
 
     def after(method: str, done: RoundRecord, state: State) -> None:
@@ -283,6 +287,9 @@ def execute(
     done again; clients that were erased do not come back. A repetition that was cut short counts only if there is no
     whole one.
     """
+    checks.instance("spec", spec, Spec, "Spec(methods=[...]) makes one")
+    if trace is not None:
+        checks.instance("trace", trace, Trace, "Trace.from_matrix(online) makes one")
     spec = spec if task is None else owned(spec, task)
     if out is None:
         return _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)
@@ -329,6 +336,8 @@ def _execute(  # noqa: PLR0917 - one caller
 @without_imports()
 def fresh_state(store: Store, method: str) -> State:
     """The first state of a stored method, without its model, from the spec stored with it."""
+    if settings_of(store.spec()) is not None:
+        raise InputError(f"{store.disk.root} is a deployment: its state is its app's; nothing can be erased in it")
     spec = parse(store.spec(), f"{store.disk.root}: its spec")
     contender = next((m for m in spec.methods if m.name == method), None)
     if contender is None:
@@ -338,4 +347,6 @@ def fresh_state(store: Store, method: str) -> State:
 
 def state_classes(store: Store, method: str) -> dict[str, type]:
     """Which dataclasses the state of a stored method may hold."""
+    if (settings := settings_of(store.spec())) is not None:
+        return deployed_classes(settings)
     return classes_in(fresh_state(store, method))

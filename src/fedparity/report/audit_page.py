@@ -12,7 +12,9 @@ from fedparity.audit.card import NOT_ADVICE, REQUIREMENTS
 from fedparity.core.types import FloatArray
 from fedparity.metrics import MEASURES, lorenz
 from fedparity.report import charts, fill, strip, words
+from fedparity.report.clients import MOST, ClientTable, Column, client_table
 from fedparity.report.figures import round_ticks, strip_notes, thinned
+from fedparity.report.frame import document
 
 SHOWN = ("selection_gap", "gini", "cv_counts", "jain_counts", "never_served", "never_available", "coverage", "fill")
 MORE = (
@@ -33,7 +35,8 @@ PARTS = ("", "_limit", "_avoidable")
 
 def render_audit(audit: Audit, told: Mapping[str, Any]) -> str:
     """The page of what was `told` of an audit."""
-    return fill("audit.html.j2", context(audit, told))
+    found = context(audit, told)
+    return document(f"Audit of {found['name']}", fill("audit.html.j2", found))
 
 
 def context(audit: Audit, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,6 +68,7 @@ def context(audit: Audit, told: Mapping[str, Any]) -> dict[str, Any]:
             )
             if told[key]
         ],
+        "everybody": _everybody(audit),
         "definitions": [(name, MEASURES[name].says) for name in (*SHOWN, *MORE) if told.get(name) is not None],
         "requirements": REQUIREMENTS,
         "not_advice": NOT_ADVICE,
@@ -72,6 +76,30 @@ def context(audit: Audit, told: Mapping[str, Any]) -> dict[str, Any]:
         "brief": words.brief,
         "probability": probability,
     }
+
+
+def _everybody(audit: Audit) -> ClientTable:
+    """All clients, those that chance explains least first; without their groups, some of which may be too small."""
+    log, ledger, chance, waited = audit.log, audit.outcome.ledger, audit.chance, audit.waits
+    unlikely = ledger.selected if chance is None else np.minimum(chance.fewer, chance.more)
+    ids = np.argsort(unlikely, kind="stable")[:MOST]
+    columns = [Column("Asked", ledger.selected[ids].tolist())]
+    if audit.online_known:
+        columns.insert(0, Column("Rounds online", ledger.online[ids].tolist()))
+    if chance is not None:
+        columns.append(Column("By chance", chance.expected[ids].tolist(), 1))
+    if audit.outcome.limit is not None:
+        columns.append(Column("At the limit", np.asarray(audit.outcome.limit)[ids].tolist()))
+    if audit.parity is not None:
+        columns.append(Column("By parity", audit.parity.counts[ids].tolist()))
+    if waited is not None:
+        columns.append(Column("Longest wait", waited.longest[ids].tolist()))
+    if chance is not None:
+        columns += [
+            Column("p, as few", chance.fewer[ids].tolist(), None),
+            Column("p, as many", chance.more[ids].tolist(), None),
+        ]
+    return client_table([log.names[k] for k in ids.tolist()], columns, total=log.num_clients)
 
 
 def _facts(told: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -152,9 +180,10 @@ def _strip(audit: Audit) -> dict[str, Any] | None:
     drawn = strip.Strip.of(log.online)
     online, asked = drawn.marks(log.online, log.num_clients), drawn.marks(log.asked, log.num_clients)
     layer = strip.Layer(asked, np.zeros_like(asked))
-    title = "Who was there and who was asked"
+    title, said = "Who was there and who was asked", "One row per client, one column per round."
+    labels = strip.Labels([log.names[k] for k in drawn.clients.tolist()], log.first, drawn.bin)
     return {
-        "drawing": strip.draw(online, [layer], 0, title=title, desc="One row per client, one column per round."),
+        "drawing": strip.draw(online, [layer], 0, title=title, desc=said, labels=labels),
         "height": strip.height(drawn.shape[0]),
         "ticks": [(log.first + t - 1, left) for t, left in round_ticks(log.num_rounds)],
         "notes": strip_notes(drawn, log.num_clients),

@@ -109,9 +109,15 @@ def lines(series: Sequence[Series], *, title: str, desc: str, unit: bool = False
         svg.text(LINES.right, LINES_SIZE[1] - 8, "round", class_="axis end"),
     ]
     body += [band for one in series for band in _band(one, across, up)]
-    body += [_line(one, across, up) for one in series]
+    body += [_line(one, across, up, percent=unit) for one in series]
     body += _ends(series, across, up)
-    return Chart(svg.picture(LINES_SIZE, body, title=title, desc=desc, class_="chart lines"), up.kind)
+    data = {"across": _told(across), "unit": "round"}
+    return Chart(svg.picture(LINES_SIZE, body, title=title, desc=desc, class_="chart lines", data=data), up.kind)
+
+
+def _told(across: svg.Scale) -> str:
+    """A linear scale for the script."""
+    return " ".join(f"{value:.6g}" for value in (across.low, across.high, across.start, across.end))
 
 
 def _line_scales(series: Sequence[Series], *, unit: bool) -> tuple[svg.Scale, svg.Scale] | None:
@@ -163,12 +169,24 @@ def _band(one: Series, across: svg.Scale, up: svg.Scale) -> Iterator[str]:
         yield svg.element("path", class_=f"band s{style(one.index)}", d=shape)
 
 
-def _line(one: Series, across: svg.Scale, up: svg.Scale) -> str:
+def _line(one: Series, across: svg.Scale, up: svg.Scale, *, percent: bool = False, limit: bool = False) -> str:
+    """A line; the script is told its values as they are printed."""
     drawn = svg.path(across(one.x), up(one.y if up.kind != "log" else np.maximum(one.y, up.low)))
     known = one.y[np.isfinite(one.y)]
     tip = svg.element("title", svg.escape(f"{one.label}: {words.brief(float(known[-1]))}")) if len(known) else ""
     dash = DASHES[style(one.index)] or None
-    return svg.element("path", tip, class_=f"line s{style(one.index)}", d=drawn, stroke_dasharray=dash)
+    at = np.isfinite(one.y)
+    said = (words.percent(value) if percent else words.brief(value) for value in one.y[at].tolist())
+    return svg.element(
+        "path",
+        tip,
+        class_="limit" if limit else f"line s{style(one.index)}",
+        d=drawn,
+        stroke_dasharray=None if limit else dash,
+        data_name=one.label,
+        data_x=" ".join(f"{x:.4g}" if x < 1 else f"{x:.0f}" for x in one.x[at].tolist()),
+        data_y=" ".join(said),
+    )
 
 
 def _ends(series: Sequence[Series], across: svg.Scale, up: svg.Scale) -> Iterator[str]:
@@ -197,11 +215,11 @@ def lorenz(series: Sequence[Series], limit: Series, *, title: str, desc: str) ->
     body = list(_percent_axes(LORENZ, across, up))
     diagonal = svg.path(across(np.array([0.0, 1.0])), up(np.array([0.0, 1.0])))
     body.append(svg.element("path", svg.element("title", "equality"), class_="equal", d=diagonal))
-    body += [_line(one, across, up) for one in series]
-    drawn = svg.path(across(limit.x), up(limit.y))
-    body.append(svg.element("path", svg.element("title", svg.escape(limit.label)), class_="limit", d=drawn))
+    body += [_line(one, across, up, percent=True) for one in series]
+    body.append(_line(limit, across, up, percent=True, limit=True))
     body.append(svg.text(LORENZ.right, LORENZ_SIZE[1] - 6, "share of clients, least served first", class_="axis end"))
-    return svg.picture(LORENZ_SIZE, body, title=title, desc=desc, class_="chart lorenz")
+    data = {"across": _told(across), "unit": "%"}
+    return svg.picture(LORENZ_SIZE, body, title=title, desc=desc, class_="chart lorenz", data=data)
 
 
 def _percent_axes(frame: Frame, across: svg.Scale, up: svg.Scale) -> Iterator[str]:

@@ -50,6 +50,11 @@ def seen_trace(run: Run) -> Trace:
     return run.trace.head(min(max(1, run.rounds), run.trace.num_rounds))
 
 
+def client_name(run: Run, client: int) -> str:
+    """What a client is called: as its file names it, or its number."""
+    return str(client) if run.trace.names is None else run.trace.names[client]
+
+
 def over_rounds(run: Run, column: str) -> list[charts.Series]:
     """A column of the log for each method: mean over seeds, sd where there are several."""
     found = []
@@ -158,6 +163,7 @@ def client_strip(run: Run) -> StripFigure:
             default,
             title="Who was there, asked and served",
             desc=desc + " ".join(f"{tab.name}: {tab.says}" for tab in tabs),
+            labels=strip.Labels([client_name(run, k) for k in grid.clients.tolist()], wide=grid.bin),
         ),
         height=strip.height(grid.shape[0]),
         tabs=tabs,

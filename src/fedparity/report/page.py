@@ -19,7 +19,9 @@ from fedparity.experiment.spec_file import to_toml
 from fedparity.experiment.spec_parts import component_text
 from fedparity.metrics import MEASURES, SUFFIXES, gini
 from fedparity.report import charts, figures, tables, verdict, words
+from fedparity.report.clients import all_clients
 from fedparity.report.reach import reach
+from fedparity.report.tradeoff import draw_inline
 
 ALSO_DEFINED = ("never_available",)
 """Metrics on the page that head no column."""
@@ -53,13 +55,13 @@ def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
         "spec": run.spec,
         "verdict": verdict.verdict(run),
         "notice": notice(run),
+        "what": what(run),
         "reach": reach(run),
         "seeds": run.seeds,
         "facts": facts(run),
         "share": share,
         "opportunity": opportunity,
         "legend": [(name, charts.swatch(index), charts.style(index)) for index, name in enumerate(run.methods)],
-        "styles": range(min(charts.STYLES, len(run.methods))),
         "accuracy": figures.accuracy(run),
         "variance": figures.variance(run),
         "lorenz": figures.lorenz_curves(run),
@@ -69,6 +71,8 @@ def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
         "dots": figures.utility_dots(run),
         "surrogates": tables.has_surrogates(run),
         "worst": tables.worst_off(run),
+        "clients": all_clients(run),
+        "tradeoff": draw_inline(run.table),
         "first_seed": run.spec.seed,
         "metrics": {name: measure.says for name, measure in MEASURES.items()},
         "suffixes": list(SUFFIXES.items()),
@@ -79,6 +83,33 @@ def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
         "resolved": shown_spec(run.resolved),
         "citations": citations(run),
     }
+
+
+def choices(tabs: int, methods: int) -> str:
+    """Rules of style that say, without a script, which tab is shown and which lines fade beside a name."""
+    rules = []
+    for k in range(tabs):
+        chosen, label = f"#strip-{k}:checked ~", f"label[for=strip-{k}]"
+        rules += [
+            f"{chosen} .view .o{k} {{ display: inline; }}",
+            f"{chosen} .says.t{k} {{ display: block; }}",
+            f"{chosen} .tabs {label} {{ background: var(--ink); border-color: var(--ink); color: var(--paper); }}",
+            f"#strip-{k}:focus-visible ~ .tabs {label} {{ outline: 2px solid var(--accent); outline-offset: 2px; }}",
+        ]
+    for k in range(min(charts.STYLES, methods)):
+        faded = f":is(.line, .band, .mark, .lead):not(.s{k})"
+        rules.append(f".group:has(.legend .k{k}:hover) {faded} {{ opacity: .08; }}")
+    return "".join(f"{rule}\n" for rule in rules)
+
+
+def what(run: Run) -> str:
+    """What was run, in one line."""
+    spec, trace = run.spec, run.trace
+    return (
+        f"{words.plural(len(run.methods), 'method')} on {shown_name(spec.data.set)}, {words.plural(run.seeds, 'seed')}:"
+        f" {words.plural(trace.num_clients, 'client')} ({shown_name(spec.population.shown)}),"
+        f" {words.plural(run.rounds, 'round')}, {spec.cohort:,} asked per round."
+    )
 
 
 def shown_spec(spec: Spec, text: str | None = None) -> str:

@@ -5,6 +5,7 @@ Everything is drawn in units of one round by one client and stretched to the pag
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,18 @@ class Layer:
     failed: BoolArray
 
 
-def draw(online: BoolArray, layers: Sequence[Layer], first: int, *, title: str, desc: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What the script says under the pointer: clients row by row, the number of the first round, rounds per column."""
+
+    names: Sequence[str]
+    first: int = 1
+    wide: int = 1
+
+
+def draw(
+    online: BoolArray, layers: Sequence[Layer], first: int, *, title: str, desc: str, labels: Labels | None = None
+) -> str:
     """The presence of all, and one layer above it shown at a time (class `o0`, `o1`, ...; on paper the `first`)."""
     rows, columns = online.shape
     body = [svg.element("path", class_="there", d=svg.runs(online))]
@@ -71,7 +83,11 @@ def draw(online: BoolArray, layers: Sequence[Layer], first: int, *, title: str, 
             inner += svg.element("path", class_="failed", d=svg.runs(layer.failed & ~layer.served))
         body.append(svg.element("g", inner, class_=f"layer o{number}{' first' if number == first else ''}"))
     moved = svg.element("g", "".join(body), transform="translate(0 .5)")
-    return svg.picture((columns, rows), [moved], title=title, desc=desc, class_="chart rows", stretch=True)
+    data: dict[str, object] = {}
+    if labels is not None:
+        said = json.dumps([svg.printable(name) for name in labels.names], ensure_ascii=False)
+        data = {"rows": said, "first": labels.first, "wide": labels.wide}
+    return svg.picture((columns, rows), [moved], title=title, desc=desc, class_="chart rows", stretch=True, data=data)
 
 
 def height(rows: int) -> int:

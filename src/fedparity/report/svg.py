@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,12 +23,17 @@ Kind = Literal["linear", "log", "root"]
 
 def escape(value: object) -> str:
     """Text that is safe between tags and in attributes, and legal in XML."""
-    return html.escape("".join(c if legal(c) else "\ufffd" for c in str(value)))
+    return html.escape(printable(str(value)))
+
+
+def printable(value: str) -> str:
+    """Text in which whatever would turn or hide other text is replaced."""
+    return "".join(c if legal(c) else "\ufffd" for c in value)
 
 
 def legal(c: str) -> bool:
-    """Not a control character: some are illegal in XML, others turn the direction of what follows."""
-    return c.isprintable() or (c.isspace() and (c >= " " or c in "\t\n\r"))
+    """Not a control character: some are illegal in XML, others turn the direction of what follows or break a line."""
+    return c.isprintable() or c in "\t\n\r" or unicodedata.category(c) == "Zs"
 
 
 def num(value: float) -> str:
@@ -60,8 +66,9 @@ def picture(
     desc: str,
     class_: str = "chart",
     stretch: bool = False,
+    data: Mapping[str, object] | None = None,
 ) -> str:
-    """A whole drawing with its alternative text; `stretch` lets it fill any box."""
+    """A whole drawing with its alternative text; `stretch` lets it fill any box, `data` is for the script."""
     head = element("title", escape(title)) + element("desc", escape(desc))
     return element(
         "svg",
@@ -71,6 +78,7 @@ def picture(
         role="img",
         viewBox=f"0 0 {num(size[0])} {num(size[1])}",
         preserveAspectRatio="none" if stretch else None,
+        **{f"data_{name}": value for name, value in (data or {}).items()},
     )
 
 

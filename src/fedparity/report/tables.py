@@ -13,6 +13,7 @@ from fedparity.core.types import FloatArray
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.metrics import MEASURES, Table, in_reading
 from fedparity.report import charts, verdict, words
+from fedparity.report.figures import client_name
 
 WORST = 10
 """How many of the worst-off are listed."""
@@ -167,9 +168,9 @@ def _worst_off(run: Run, one: MethodRun) -> WorstOff:
 
 
 def _client(run: Run, one: MethodRun, k: int, utility: float) -> Client:
-    ledger, names = one.ledger, run.trace.names
+    ledger = one.ledger
     return Client(
-        name=str(k) if names is None else names[k],
+        name=client_name(run, k),
         availability=words.percent(float(ledger.online[k]) / max(1, ledger.rounds)),
         online=int(ledger.online[k]),
         selected=int(ledger.selected[k]),

@@ -16,12 +16,14 @@ import numpy as np
 
 from fedparity.availability import shown_name
 from fedparity.experiment.compare import ACCURACY, FAIRNESS, Comparison
+from fedparity.metrics import Table
 from fedparity.metrics.measures import heading
 from fedparity.report import charts, svg, words
 
 SIZE = (900.0, 600.0)
 FRAME = charts.Frame(88.0, 70.0, 872.0, 528.0)
 FONT = 13.0
+LATE = "late_accuracy"
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
@@ -82,12 +84,27 @@ def draw_tradeoff(found: Comparison) -> str:
     placed = points(found)
     if not placed:
         return ""
-    across = _scale([(p.x, p.x_sd) for p in placed], FRAME.left, FRAME.right, floor=None)
-    up = _scale([(p.y, p.y_sd) for p in placed], FRAME.bottom, FRAME.top, floor=0.0, top=1.0)
-    body = [svg.element("style", STYLE), svg.element("rect", class_="paper", width="100%", height="100%")]
-    body += _axes(found, across, up)
     by_name = {p.name: p for p in placed}
     lines = [[by_name[name] for _, name in curve if name in by_name] for curve in found.curves]
+    alone = [svg.element("style", STYLE), svg.element("rect", class_="paper", width="100%", height="100%")]
+    return _drawn(placed, lines, f"{heading(ACCURACY, narrow=True)} of the last model", [*alone, *_heads(found)])
+
+
+def draw_inline(table: Table) -> str:
+    """The picture for a page that has its own style: accuracy of the last tenth of the rounds; empty if not known."""
+    placed = []
+    for index, name in enumerate(table.methods):
+        across, up = table.mean(FAIRNESS, name), table.mean(LATE, name)
+        if across is not None and up is not None:
+            spread = table.sd(FAIRNESS, name) or 0.0, table.sd(LATE, name) or 0.0
+            placed.append(Point(name, name, index, across, up, *spread))
+    return _drawn(placed, [], "accuracy on clients’ own test data", []) if len(placed) > 1 else ""
+
+
+def _drawn(placed: Sequence[Point], lines: Sequence[Sequence[Point]], accuracy: str, body: list[str]) -> str:
+    across = _scale([(p.x, p.x_sd) for p in placed], FRAME.left, FRAME.right, floor=None)
+    up = _scale([(p.y, p.y_sd) for p in placed], FRAME.bottom, FRAME.top, floor=0.0, top=1.0)
+    body = [*body, *_axes(across, up, accuracy)]
     for line in lines:
         drawn = svg.path(across(np.array([p.x for p in line])), up(np.array([p.y for p in line])))
         body.append(svg.element("path", class_="curve", d=drawn))
@@ -98,7 +115,7 @@ def draw_tradeoff(found: Comparison) -> str:
         f"{p.name} {words.percent(p.y)} at {words.fixed(p.x)}" for p in sorted(placed, key=lambda p: (p.x, p.name))
     )
     desc = f"Accuracy at avoidable Gini coefficient, fairest first: {said}."
-    return svg.picture(SIZE, body, title="Accuracy against fairness", desc=desc)
+    return svg.picture(SIZE, body, title="Accuracy against fairness", desc=desc, class_="chart tradeoff")
 
 
 def _scale(
@@ -111,7 +128,8 @@ def _scale(
     return svg.Scale(low if floor is None else max(floor, low), min(high, max(top, high - air)), start, end)
 
 
-def _axes(found: Comparison, across: svg.Scale, up: svg.Scale) -> Iterator[str]:
+def _heads(found: Comparison) -> Iterator[str]:
+    """What stands around the picture where no page says it."""
     f, s = FRAME, found.spec
     yield svg.text(f.left, 28, "Accuracy against fairness", class_="title")
     spread = f"bars: one standard deviation over {len(found.seeds)} seeds" if len(found.seeds) > 1 else "one seed"
@@ -120,6 +138,10 @@ def _axes(found: Comparison, across: svg.Scale, up: svg.Scale) -> Iterator[str]:
     yield svg.text(f.left, 50, told, class_="axis")
     dashed = "; dashed: parity over β" if found.curves else ""
     yield svg.text(f.right, f.bottom + 64, f"{spread}{dashed}", class_="axis end")
+
+
+def _axes(across: svg.Scale, up: svg.Scale, accuracy: str) -> Iterator[str]:
+    f = FRAME
     for value in up.ticks(6):
         y = up.at(value)
         yield svg.element("path", class_="grid", d=f"M{svg.num(f.left)} {svg.num(y)}H{svg.num(f.right)}")
@@ -133,8 +155,7 @@ def _axes(found: Comparison, across: svg.Scale, up: svg.Scale) -> Iterator[str]:
         (f.left + f.right) / 2, f.bottom + 44, "← fairer: avoidable Gini coefficient of selections", class_="mid"
     )
     at = f"translate(20 {svg.num((f.top + f.bottom) / 2)}) rotate(-90)"
-    title = heading(ACCURACY, narrow=True)
-    yield svg.element("text", svg.escape(f"{title} of the last model →"), class_="mid", transform=at)
+    yield svg.element("text", svg.escape(f"{accuracy} →"), class_="mid", transform=at)
 
 
 def _places(up: svg.Scale) -> int:

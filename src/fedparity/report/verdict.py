@@ -8,7 +8,7 @@ import numpy as np
 
 from fedparity.core.types import FloatArray
 from fedparity.experiment.run import Run
-from fedparity.metrics import MEASURES, Leaders, Table, differences, in_reading, tenths
+from fedparity.metrics import MEASURES, Leaders, Table, compare_methods, differences, in_reading, tenths
 from fedparity.metrics.of_utility import READINGS
 from fedparity.report import words
 from fedparity.report.reach import by_availability
@@ -32,6 +32,8 @@ class Verdict:
     opportunity: str
     story: str = ""
     """What the choice of a method did to whom; empty where there is no accuracy or no choice."""
+    sure: str = ""
+    """How sure that is."""
 
     @property
     def who(self) -> str:
@@ -51,18 +53,70 @@ def verdict(run: Run) -> Verdict:
     leaders = level(run.table, FAIREST)
     key = in_reading("utility_cv", run.spec.reading)
     return Verdict(
-        leaders, _share(run, leaders), _near(run.table, found, leaders), _opportunity(run.table, key), story(run)
+        leaders,
+        _share(run, leaders),
+        _near(run.table, found, leaders),
+        _opportunity(run.table, key),
+        story(run),
+        sure(run.table),
     )
+
+
+def _rivals(table: Table) -> tuple[str, str] | None:
+    """Whom the story is about: the baseline, and the best of the others; None where there is no choice."""
+    worst = "late_worst_accuracy"
+    found = table.leaders(worst if table.told_apart(worst) else "late_accuracy")
+    if found is None or len(table.contenders) < 2:
+        return None
+    others = [name for name in table.contenders if name != found.first]
+    return BASELINE if BASELINE in others else min(others, key=lambda name: table.mean(worst, name) or 0.0), found.first
+
+
+def sure(table: Table) -> str:
+    """The story's differences with their paired intervals over seeds, and what they do not cover."""
+    rivals = _rivals(table)
+    if rivals is None:
+        return ""
+    base, best = rivals
+    said = []
+    for key, what in (
+        (COMPARED[0], "accuracy"),
+        (COMPARED[1], "that of the worst-off tenth"),
+        (FAIREST, "avoidable Gini"),
+    ):
+        pair = {name: table.values[key][name] for name in rivals}
+        found = compare_methods(pair, base)[best]
+        points = key != FAIREST
+        if found.pairs < 2 or not np.isfinite([found.mean, found.low, found.high]).all():
+            continue
+        mean, low, high = (
+            _signed(100 * v, 1) if points else _signed(v, 3) for v in (found.mean, found.low, found.high)
+        )
+        said.append(f"{what} {mean}{' points' if points else ''} (95{words.NARROW}%: {low} to {high})")
+    if not said:
+        return "One seed was run: how much of a difference is chance, it cannot say."
+    chosen = (
+        f"; {best} was chosen as the best of {len(table.contenders)} by these very seeds"
+        if len(table.contenders) > 2
+        else ""
+    )
+    return (
+        f"{best} against {base}, paired over {words.plural(len(table.seeds), 'seed')} on one availability:"
+        f" {words.listed(said)}{chosen}. {table.caution()}".rstrip()
+    )
+
+
+def _signed(value: float, places: int) -> str:
+    shown = words.fixed(value, places)
+    return shown if shown.startswith("−") else f"+{shown}"
 
 
 def story(run: Run) -> str:
     """Two sentences: what the baseline and the best method did to those that fared worst, and to everybody."""
-    table, worst = run.table, "late_worst_accuracy"
-    found = table.leaders(worst if table.told_apart(worst) else "late_accuracy")
-    if found is None or len(table.contenders) < 2:
+    table, rivals = run.table, _rivals(run.table)
+    if rivals is None:
         return ""
-    best, others = found.first, [name for name in table.contenders if name != found.first]
-    base = BASELINE if BASELINE in others else min(others, key=lambda name: table.mean(worst, name) or 0.0)
+    base, best = rivals
     then, now = by_availability(run, base), by_availability(run, best)
     if not len(then) or len(then) != len(now):
         return ""
@@ -147,8 +201,8 @@ def _change(table: Table, name: str) -> FloatArray:
 
 def _near(table: Table, found: Leaders, leaders: list[str]) -> str:
     close = [f"{name} ({words.of(FAIREST, table.mean(FAIREST, name))})" for name in found.all if name not in leaders]
-    if not close:
-        return table.caution()
+    if not close:  # said with the story, where there is one
+        return "" if _rivals(table) else table.caution()
     return (
         f"By avoidable Gini, {words.listed(close)} cannot be told apart from it over {len(table.seeds)} seeds"
         f" ({words.of(FAIREST, table.mean(FAIREST, leaders[0]))})."

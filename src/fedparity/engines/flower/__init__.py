@@ -3,6 +3,7 @@
     serve(grid, coordinator, params, rounds, store=..., ...) -> State    our loop over any Flower `Grid`, with a store
     client_app(factory, ready=..., name=...) -> ClientApp                the client's side, from any fedparity `Task`
     FairStrategy(scheduler="parity", ..., store=...)                     instead of `FedAvg`, for `strategy.start(grid)`
+    SecureFairStrategy(cohort, scheduler="parity", ...)                  for Flower's secure aggregation workflow
     WithLosses(app) -> ClientApp                                         a stock client that also reports its losses
     simulate(server_app, client_app, nodes, trace=...)                   any Flower app in this process, without Ray
     GridEngine(grid, roster, ...)                                        the engine inside `serve`
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from fedparity.engines.flower.local_grid import LocalGrid, simulate
     from fedparity.engines.flower.losses import WithLosses
     from fedparity.engines.flower.roster import Roster
+    from fedparity.engines.flower.secure import SecureFairStrategy
     from fedparity.engines.flower.serving import serve
     from fedparity.engines.flower.strategy import FairStrategy
 
@@ -45,6 +47,7 @@ _WHERE = {
     "LocalGrid": "local_grid",
     "Roster": "roster",
     "RoundEvents": "grid_engine",
+    "SecureFairStrategy": "secure",
     "TraceGate": "client",
     "WithLosses": "losses",
     "client_app": "client",
@@ -71,6 +74,7 @@ __all__ = [
     "LocalGrid",
     "Roster",
     "RoundEvents",
+    "SecureFairStrategy",
     "TraceGate",
     "WithLosses",
     "client_app",

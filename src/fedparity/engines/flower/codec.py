@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,20 +63,49 @@ def rule_text(local: Local | None) -> str:
     return f"{name}:{settings}" if settings else name
 
 
+def config_of(content: RecordDict, name: str) -> ConfigRecord:
+    """The settings under a name; Flower's own `config_records` makes a table of all of them first, for each message."""
+    found = content[name]
+    if not isinstance(found, ConfigRecord):
+        raise RefusedError(f"{name!r} is no ConfigRecord")
+    return found
+
+
+def arrays_of(content: RecordDict, name: str) -> ArrayRecord:
+    """The arrays under a name."""
+    found = content[name]
+    if not isinstance(found, ArrayRecord):
+        raise RefusedError(f"{name!r} is no ArrayRecord")
+    return found
+
+
 def params_record(params: Vector) -> ArrayRecord:
     """The model, once for all who are asked."""
-    return ArrayRecord({W: Array(np.ascontiguousarray(params))})
+    return ArrayRecord({W: array_of(params)})
 
 
-def job_record(plan: RoundPlan, client: int) -> ConfigRecord:
-    """What one client is to do; its number is the server's, its nonce this round's."""
+def array_of(vector: Vector) -> Array:
+    """A vector as Flower carries it: a `.npy` file, whose header is the same for all vectors of one kind."""
+    head = _head(vector.dtype.str, vector.shape)
+    return Array(str(vector.dtype), vector.shape, NUMPY, head + vector.tobytes())
+
+
+@cache
+def _head(descr: str, shape: tuple[int, ...]) -> bytes:
+    written = io.BytesIO()
+    np.lib.format.write_array_header_1_0(written, {"descr": descr, "fortran_order": False, "shape": shape})
+    return written.getvalue()
+
+
+def job_record(plan: RoundPlan, client: int, rule: str | None = None) -> ConfigRecord:
+    """What one client is to do; its number is the server's, its nonce this round's, `rule` its local rule as text."""
     return ConfigRecord(
         {
             "round": plan.round,
             "seed": plan.seed,
             "client": client,
             "rate": float(plan.rate),
-            "local": rule_text(plan.local),
+            "local": rule_text(plan.local) if rule is None else rule,
             "fields": [str(name) for name in sorted(plan.report_fields)],
             "nonce": nonce(plan, client),
         }
@@ -84,9 +114,27 @@ def job_record(plan: RoundPlan, client: int) -> ConfigRecord:
 
 def read_offer(content: RecordDict) -> Offer:
     """What the server asks for."""
-    said = content.config_records[JOB]
-    params = read_array(content.array_records[PARAMS][W])
-    local = LOCALS.of(str(said["local"]))
+    said = config_of(content, JOB)
+    return _offer(said, read_array(arrays_of(content, PARAMS)[W]), LOCALS.of(str(said["local"])))
+
+
+def read_offers(contents: Sequence[RecordDict]) -> list[Offer]:
+    """The offers of a round to clients of one process: model and local rule are those of all, and read once."""
+    models: dict[int, NDArray[Any]] = {}
+    rules: dict[str, Local] = {}
+    found = []
+    for content in contents:
+        said, sent = config_of(content, JOB), arrays_of(content, PARAMS)[W]
+        text = str(said["local"])
+        if id(sent) not in models:
+            models[id(sent)] = read_array(sent)
+        if text not in rules:
+            rules[text] = LOCALS.of(text)
+        found.append(_offer(said, models[id(sent)], rules[text]))
+    return found
+
+
+def _offer(said: ConfigRecord, params: NDArray[Any], local: Local) -> Offer:
     fields: Any = frozenset(said["fields"])  # type: ignore[arg-type]
     job = Job(
         int(said["round"]),  # type: ignore[arg-type]
@@ -107,19 +155,19 @@ def reply_content(report: ClientReport, nonce: str) -> RecordDict:
     said |= {"nonce": nonce, "num_samples": int(report.num_samples), "failure": report.failure or ""}
     found = RecordDict({REPORT: ConfigRecord(said)})
     if report.delta is not None:
-        found[DELTA] = ArrayRecord({W: Array(np.ascontiguousarray(report.delta))})
+        found[DELTA] = ArrayRecord({W: array_of(report.delta)})
     return found
 
 
 def read_reply(content: RecordDict, client: int, like: Vector) -> ClientReport:
     """The report of a client that the server knows by the message it answers; what cannot be read is a failure."""
     try:
-        said = content.config_records[REPORT]
+        said = config_of(content, REPORT)
         numbers: dict[str, Any] = {name: _number(said, name) for name in NUMBERS}
         failure = _text(said, "failure", 10_000)
         delta = None
         if not failure:
-            arrays = content.array_records[DELTA]
+            arrays = arrays_of(content, DELTA)
             if list(arrays) != [W]:
                 raise RefusedError(f"the update holds {len(arrays)} arrays; it must hold one")
             delta = checked_array(arrays[W], like.shape, like.dtype)

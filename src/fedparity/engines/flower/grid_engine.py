@@ -236,10 +236,11 @@ class GridEngine(Engine):
 
     def _push(self, plan: RoundPlan, asked: list[int]) -> dict[str, Waiting]:
         params = codec.params_record(plan.params)
+        rule = codec.rule_text(plan.local)
         ttl = None if plan.deadline is None else plan.deadline * (1 + self._max_age) + SPARE
         messages = [
             Message(
-                RecordDict({codec.PARAMS: params, codec.JOB: codec.job_record(plan, client)}),
+                RecordDict({codec.PARAMS: params, codec.JOB: codec.job_record(plan, client, rule)}),
                 self.roster.node[client],
                 MessageType.TRAIN,
                 ttl=ttl,
@@ -272,7 +273,7 @@ class GridEngine(Engine):
         if reply.has_error():
             return ClientReport(waiting.client, failure=reason_of(reply), origin=waiting.round, nonce=None)
         report = codec.read_reply(reply.content, waiting.client, plan.params)
-        return replace(report, origin=None if waiting.round == plan.round else waiting.round)
+        return report if waiting.round == plan.round else replace(report, origin=waiting.round)
 
     def _over(self, plan: RoundPlan, start: float) -> bool:
         return plan.deadline is not None and time.monotonic() - start >= plan.deadline

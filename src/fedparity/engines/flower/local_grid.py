@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
-from flwr.app import Context, Error, Message, MessageType, RecordDict
+from flwr.app import ArrayRecord, Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.run import Run
@@ -20,6 +21,7 @@ from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.trace import Trace
 from fedparity.engines.flower import shim
+from fedparity.engines.flower.client import TaskApp
 from fedparity.engines.intermittent import LEFT
 
 RAISED = 2
@@ -96,19 +98,28 @@ class LocalGrid(Grid):
         """Every message is answered at once."""
         pushed = list(messages)
         for message in pushed:
-            message_id = str(next(self._ids))
-            shim.give_id(message, message_id)
-            self._replies[message_id] = self._answer(message)
+            shim.give_id(message, str(next(self._ids)))
+        replies = self._answer_together(pushed) or [self._answer(message) for message in pushed]
+        self._replies |= {m.metadata.message_id: reply for m, reply in zip(pushed, replies, strict=True)}
         if not self._follows and any(m.metadata.message_type.startswith(MessageType.TRAIN) for m in pushed):
             self._round += 1
         return [message.metadata.message_id for message in pushed]
+
+    def _answer_together(self, messages: list[Message]) -> list[Message] | None:
+        """The answers of an app of ours to a round's jobs, if all of them can be had at once."""
+        if not isinstance(self._app, TaskApp) or any(m.metadata.message_type != MessageType.TRAIN for m in messages):
+            return None
+        nodes = [message.metadata.dst_node_id for message in messages]
+        if not all(map(self._stays, nodes)):
+            return None
+        return self._app.train_together(messages, [self._contexts[node] for node in nodes])
 
     def _answer(self, message: Message) -> Message:
         node = message.metadata.dst_node_id
         if not self._stays(node) and message.metadata.message_type.startswith(MessageType.TRAIN):
             return Message(Error(RAISED, LEFT), reply_to=message)
         try:
-            return self._app(message, self._contexts[node])
+            return self._app(message if isinstance(self._app, TaskApp) else _sent(message), self._contexts[node])
         except Exception as error:  # noqa: BLE001 - whatever a client does is its own failure
             return Message(Error(RAISED, f"{type(error).__name__}: {error}"), reply_to=message)
 
@@ -128,6 +139,19 @@ class LocalGrid(Grid):
             if end is not None and time.monotonic() >= end:
                 break
         return found
+
+
+def _sent(message: Message) -> Message:
+    """A message as it would arrive: what its receiver changes in it nobody else sees; numbers of arrays are shared."""
+    content = RecordDict()
+    for name, record in message.content.items():
+        if isinstance(record, ArrayRecord):
+            content[name] = ArrayRecord(dict(record))
+        else:
+            values: dict[str, Any] = {key: copy(value) for key, value in record.items()}
+            content[name] = type(record)(values)
+    made: Message = Message(content=content, metadata=message.metadata)  # type: ignore[call-overload]
+    return made
 
 
 def simulate(

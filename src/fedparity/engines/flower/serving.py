@@ -30,6 +30,7 @@ from fedparity.core.trace import Trace
 from fedparity.core.tree import classes_in
 from fedparity.core.types import NO_IDS, RoundRecord, Vector
 from fedparity.engines.flower import codec
+from fedparity.engines.flower.begun import check_same, line_of
 from fedparity.engines.flower.grid_engine import GridEngine, RoundEvents
 from fedparity.engines.flower.roster import Identity, Roster
 from fedparity.store import Store
@@ -63,9 +64,9 @@ def serve(
     """
     check_travels(coordinator)
     with contextlib.nullcontext() if store is None else Store.open(store) as opened:
-        spec = f"{spec}# {coordinator!r}\n"  # a comment in TOML: another method is another run
+        given = coordinator
         coordinator = replace(coordinator, gate=remote(coordinator.gate, opened))
-        state = None if opened is None else begin(opened, coordinator, method, params, spec)
+        state = None if opened is None else begin(opened, given, method, params, spec)
         engine = GridEngine(
             grid,
             Roster(None if state is None else state.names),
@@ -114,13 +115,13 @@ def remote(gate: Gate, store: Store | None) -> Gate:
     return replace(gate, remote=True, key=secrets.token_bytes(32) if store is None else store.secret())
 
 
-def begin(store: Store, coordinator: Coordinator, method: str, params: Vector, spec: str) -> State | None:
+def begin(store: Store, coordinator: Coordinator, method: str, params: Vector, spec: str = "") -> State | None:
     """The state to go on with, if the store has one of this run; None: a new run begins."""
     if not store.origin.begun:
-        store.begin(spec, Trace.from_rounds(1, [NO_IDS]), {})
+        store.begin(f"{spec}{line_of(coordinator)}", Trace.from_rounds(1, [NO_IDS]), {})
         return None
     store.origin.check()
-    store.origin.same_spec(spec)
+    check_same(store.disk.root, store.origin.spec, coordinator)
     fresh = coordinator.init(coordinator.cohort, params)
     state: State | None = store.load(coordinator.seed, method, classes_in(fresh))
     if state is not None and (state.params.shape, state.params.dtype) != (fresh.params.shape, fresh.params.dtype):

@@ -5,13 +5,15 @@
 `configure_train` is `Coordinator.plan`, `aggregate_train` is `Coordinator.absorb`: there is no rule of its own. How
 many are asked follows `FedAvg`: max(min_train_nodes, fraction_train x online), of those online now; nobody is waited
 for but `min_available_nodes` before the first round. A stock client reports its new model, `weighted_by_key`, and no
-loss: what needs one is refused unless clients are wrapped (`WithLosses`) and `losses=True` says so.
+loss: what needs one is refused unless clients are wrapped (`WithLosses`) and `losses=True` says so. A utility by the
+new model's loss or accuracy (`global_loss_drop`, `accuracy_gain`) is credited from Flower's own evaluation:
+those who took part are asked first, and who does not answer is credited nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,17 +25,20 @@ from flwr.serverapp.strategy import FedAvg, Result
 
 from fedparity.core.coordinator import Coordinator
 from fedparity.core.errors import ConfigError, FedparityError, RefusedError
-from fedparity.core.gate import printable
+from fedparity.core.gate import MAX_NUMBER, printable
+from fedparity.core.intake import Stepped
 from fedparity.core.rng import stream
 from fedparity.core.state import State
-from fedparity.core.types import ClientReport, RoundPlan, Vector
+from fedparity.core.types import ClientReport, Evals, Ids, RoundPlan, Vector
 from fedparity.engines.flower import codec
 from fedparity.engines.flower.grid_engine import GridEngine, reason_of
+from fedparity.engines.flower.losses import LOSSES
 from fedparity.engines.flower.roster import Identity, Roster
 from fedparity.engines.flower.serving import begin, commit, write_trace
 from fedparity.local import Plain
 from fedparity.store import Store
 
+ACCURACIES = ("eval_acc", "eval_accuracy", "eval-acc", "accuracy")
 METHOD = "fair"
 """What the run is called in its store."""
 
@@ -99,13 +104,17 @@ class FairStrategy(FedAvg):
         super().__init__(*fedavg, **named)
         usual = {"utility": "loss_drop" if losses else "none", "min_reports": 0}
         self._coordinator = Coordinator(1, seed=seed, scheduler=scheduler, weighting=weighting, **usual | (rules or {}))
-        _check_stock(self._coordinator, losses=losses)
+        _check_stock(self._coordinator, losses=losses, evaluates=self.fraction_evaluate > 0)
         self._identity, self._patience, self._folder = identity, patience, store
         self._rounds: int | None = None
         self._store: Store | None = None
         self._engine: GridEngine | None = None
         self._layout: Layout | None = None
         self._plan: tuple[RoundPlan, list[Message]] | None = None
+        self._stepped: tuple[RoundPlan, Stepped] | None = None
+        """A round whose clients wait for Flower's evaluation to be credited."""
+        self._evaluating: list[tuple[Message, int]] = []
+        """The messages of that evaluation, and whom each asks."""
         self.state: State | None = None
         """Ledger and all; None before the first round."""
 
@@ -127,12 +136,13 @@ class FairStrategy(FedAvg):
         try:
             if self._store is not None:
                 params = self._layout.vector(initial_arrays)
-                self.state = begin(self._store, self._coordinator, METHOD, params, f"{self._coordinator!r}\n")
+                self.state = begin(self._store, self._coordinator, METHOD, params)
                 done = 0 if self.state is None else self.state.round
             arrays = initial_arrays if self.state is None else self._layout.record(self.state.params)
             scored = None if evaluate_fn is None else lambda t, arrays: evaluate_fn(t + done, arrays)
             left = max(0, num_rounds - done)
             result = super().start(grid, arrays, left, timeout, train_config, evaluate_config, scored)
+            self._settle({})
             if not left:
                 result.arrays = arrays
             if self._store is not None:
@@ -157,6 +167,7 @@ class FairStrategy(FedAvg):
         """Whom to ask: `Coordinator.plan` on who is online."""
         if self.fraction_train == 0:
             return []
+        self._settle({})
         layout = self._layout = self._layout or Layout(arrays)
         if self._engine is None or self._engine.grid is not grid:
             known = None if self.state is None else self.state.names
@@ -206,12 +217,27 @@ class FairStrategy(FedAvg):
             else:
                 reports.append(self._report(client, reply.content, plan.params))
                 contents[client] = reply.content
-        record, self.state = self._coordinator.absorb(self.state, plan, reports)
+        stepped, self.state = self._coordinator.step(self.state, plan, reports)
+        self._stepped = plan, stepped
+        used = [contents[one.client] for one in stepped.intake.used if one.client in contents]
+        if not self._coordinator.utility.needs_evaluation:
+            self._settle({})
+        return self._layout.record(self.state.params), self._aggregated(self.train_metrics_aggr_fn, used)
+
+    def _settle(self, scores: Mapping[int, tuple[float, float]]) -> None:
+        """Credit the clients of the last round by their scores of the new model, and commit it."""
+        if self._stepped is None or self.state is None or self._engine is None:
+            return
+        (plan, stepped), self._stepped = self._stepped, None
+
+        def evaluate(_: Vector, clients: Ids) -> Evals:
+            known = np.array([scores.get(client, (math.nan, math.nan)) for client in clients.tolist()]).reshape(-1, 2)
+            return Evals(clients, known[:, 0], known[:, 1])
+
+        record, self.state = self._coordinator.settle(self.state, plan, stepped, evaluate)
         self.state.names = self._engine.roster.names
         if self._store is not None:
             commit(self._store, self._coordinator.seed, METHOD, self.state, record, [])
-        used = [contents[client] for client in record.completed.tolist() if client in contents]
-        return self._layout.record(self.state.params), self._aggregated(self.train_metrics_aggr_fn, used)
 
     def _report(self, client: int, content: RecordDict, params: Vector) -> ClientReport:
         try:
@@ -230,22 +256,37 @@ class FairStrategy(FedAvg):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """A share of those online, by lot; nobody is waited for."""
+        """Those who wait for it to be credited, and a share of those online, by lot; nobody is waited for."""
+        self._evaluating = []
         online = sorted(int(node) for node in grid.get_node_ids())
         wanted = max(int(len(online) * self.fraction_evaluate), self.min_evaluate_nodes)
         if self.fraction_evaluate == 0 or not online:
             return []
-        done = server_round if self.state is None else self.state.round
+        done = server_round if self.state is None else self.state.round + (self._stepped is not None)
         rng = stream(self._coordinator.seed, "evaluate", done)
-        picked = sorted(rng.permutation(len(online))[:wanted].tolist())
+        known = {} if self._engine is None else {node: client for client, node in self._engine.roster.node.items()}
+        part = set() if self._stepped is None else {one.client for one in self._stepped[1].intake.all}
+        drawn = [online[i] for i in rng.permutation(len(online)).tolist()]
+        nodes = [node for node in online if known.get(node) in part]
+        nodes += [node for node in drawn if node not in nodes][: max(0, wanted - len(nodes))]
         config["server-round"] = done
         content = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
-        return list(self._construct_messages(content, [online[i] for i in picked], MessageType.EVALUATE))
+        messages = list(self._construct_messages(content, sorted(nodes), MessageType.EVALUATE))
+        self._evaluating = [(m, known[m.metadata.dst_node_id]) for m in messages if m.metadata.dst_node_id in known]
+        return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """As `FedAvg` does, over the replies that make sense."""
-        contents = [reply.content for reply in replies if not reply.has_error()]
-        return self._aggregated(self.evaluate_metrics_aggr_fn, [one for one in contents if self._sensible(one)])
+        """As `FedAvg` does, over the replies that make sense; the round is credited by them."""
+        asked = {message.metadata.message_id: client for message, client in self._evaluating}
+        sensible = [reply for reply in replies if not reply.has_error() and self._sensible(reply.content)]
+        scores: dict[int, tuple[float, float]] = {}
+        for reply in sensible:
+            said = next(iter(reply.content.metric_records.values()))
+            client = asked.get(reply.metadata.reply_to_message_id)
+            if client is not None:
+                scores[client] = _first(said, LOSSES), _first(said, ACCURACIES)
+        self._settle(scores)
+        return self._aggregated(self.evaluate_metrics_aggr_fn, [reply.content for reply in sensible])
 
     def _sensible(self, content: RecordDict) -> bool:
         said = next(iter(content.metric_records.values()), None)
@@ -274,21 +315,35 @@ def _loss(said: MetricRecord, name: str) -> float:
     return float(value) if isinstance(value, (int, float)) else math.nan
 
 
-def _check_stock(coordinator: Coordinator, *, losses: bool) -> None:
+def _first(said: MetricRecord, names: Sequence[str]) -> float:
+    """The number under the first name that is there, if it is one that a report might hold."""
+    found = next((_loss(said, name) for name in names if name in said), math.nan)
+    return found if abs(found) <= MAX_NUMBER else math.nan
+
+
+def _check_stock(coordinator: Coordinator, *, losses: bool, evaluates: bool) -> None:
     """Refuse what a stock client cannot answer, before anybody is asked."""
     if not isinstance(coordinator.local, Plain):
         raise ConfigError(f"local={coordinator.local!r}: a stock client trains as it does; use `client_app`, or plain")
+    utility = coordinator.utility
+    scored = utility.needs_evaluation and not utility.credits_all
+    if scored and not evaluates:
+        raise ConfigError(
+            f"utility={utility!r} is credited from Flower's evaluation, and fraction_evaluate=0 asks nobody; raise it"
+        )
     can = frozenset({"loss_before", "loss_after"}) if losses else frozenset()
-    missing = sorted(coordinator.report_fields - can)
+    # What a client received is told by its evaluation of the round before: the rule does without its own word.
+    asked = replace(coordinator, utility="none") if scored else coordinator
+    missing = sorted(asked.report_fields - can)
     if missing:
         fix = "wrap the ClientApp, app = WithLosses(app), and give losses=True" if not losses else "use `client_app`"
         raise ConfigError(f"a rule in use needs {missing[0]} from clients, which stock ones do not report; {fix}")
-    needs = [what for what in coordinator.scheduler.requires if what != "utility" or not losses]
+    needs = [what for what in coordinator.scheduler.requires if what != "utility" or not (losses or scored)]
     if "utility" in needs:
         raise ConfigError(
             "a scheduler by utility needs losses, which stock clients do not report; wrap the ClientApp, app ="
-            " WithLosses(app), and give losses=True"
+            " WithLosses(app), and give losses=True, or rules={'utility': 'global_loss_drop'}"
         )
-    if needs or coordinator.utility.needs_evaluation:
-        what = needs[0] if needs else "an evaluation in the round"
+    if needs or utility.credits_all:
+        what = needs[0] if needs else "everybody's evaluation"
         raise ConfigError(f"a rule in use needs {what}, which a Flower strategy cannot ask for; use `serve`")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib.resources import files
 
 from fedparity.paper.claims.claim import Result, plain
+from fedparity.report.frame import document
 from fedparity.report.svg import element, escape
 
 WORDS = {"holds": "holds", "fails": "fails", "needs-assumption": "needs an assumption", None: "not examined"}
@@ -14,22 +14,16 @@ WORDS = {"holds": "holds", "fails": "fails", "needs-assumption": "needs an assum
 
 def claims_page(results: Sequence[Result]) -> str:
     """The page."""
-    css = files("fedparity.report").joinpath("templates", "page.css").read_text(encoding="utf-8")
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src'
-        f" 'unsafe-inline'\"><title>The paper, claim by claim · fedparity</title><style>{css}</style>"
-    )
     rows = "".join(_row(result) for result in results)
     heads = "".join(element("th", name, scope="col") for name in ("Claim", "As printed", "Corrected"))
-    listed = element("table", element("thead", element("tr", heads)) + element("tbody", rows))
+    listed = element("table", element("thead", element("tr", heads)) + element("tbody", rows), class_="sorts")
     top = (
         element("p", "fedparity claims", class_="eyebrow")
         + element("h1", "The paper, claim by claim")
         + element("p", "Behfar and Mortier, Cumulative Utility Parity, arXiv 2602.13651", class_="aside")
     )
     body = element("header", top) + element("main", listed + "".join(_section(result) for result in results))
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
+    return document("The paper, claim by claim", body)
 
 
 def _row(result: Result) -> str:
@@ -52,7 +46,11 @@ def _section(result: Result) -> str:
     ]
     parts = "".join(element("dt", name) + element("dd", escape(text)) for name, text in terms)
     figures = escape(json.dumps(plain(found.evidence), indent=1, ensure_ascii=False))
-    drawn = "" if found.picture is None else element("figure", found.picture.draw(), class_="wide")
+    drawn = (
+        ""
+        if found.picture is None
+        else element("figure", element("div", found.picture.draw(), class_="crop"), class_="wide")
+    )
     more = element("details", element("summary", "All figures") + element("pre", figures))
     title = element("h2", escape(claim.id)) + element("p", escape(claim.where), class_="lead")
     return element("section", title + element("dl", parts, class_="defs") + drawn + more, id=claim.id)

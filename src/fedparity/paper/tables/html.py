@@ -1,24 +1,22 @@
-"""The tables and figures on one page, in the report's style: no script, nothing loaded from anywhere."""
+"""The tables and figures on one page, in the report's frame: nothing is loaded from anywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 from fedparity.metrics.measures import heading
 from fedparity.paper.tables.results import TOO_SMALL, Result
 from fedparity.paper.tables.rows import ROWS, TABLE_2, TABLE_2_COLUMNS
 from fedparity.report import svg, words
+from fedparity.report.frame import document
 
 MAIN = ("accuracy", "avg_client_accuracy", "own_accuracy", "worst_accuracy", "jain_accuracy")
 COUNTS = ("selection_gap", "gini", "never_served", "fill")
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def page(summary: Mapping[str, Any], found: Sequence[Result], pictures: Mapping[str, str]) -> str:
     """The page."""
-    style = (resources.files("fedparity.report") / "templates" / "page.css").read_text(encoding="utf-8")
     parts = [_printed()] if summary["blocks"] else []
     parts += [_block(one) for one in found if not one.block.curves and summary["blocks"]]
     if "table1" in summary:
@@ -30,18 +28,14 @@ def page(summary: Mapping[str, Any], found: Sequence[Result], pictures: Mapping[
         for one in summary["missing"]
     )
     notice = f'<div class="notice">Not complete:<ul>{missing}</ul></div>' if missing else ""
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<title>The paper's tables and figures · fedparity</title>\n"
-        f"<style>\n{style}</style>\n</head>\n<body>\n"
+    body = (
         '<header><p class="eyebrow">fedparity paper</p><h1>The paper\'s tables and figures</h1>'
         f"<p>Scale: {svg.escape(summary['scale'])}. Accuracies are on test data, means over the last tenth of the"
         f" rounds; ± is one standard deviation over seeds.</p>{notice}</header>\n<main>\n"
         + "\n".join(parts)
-        + "\n</main>\n</body>\n</html>\n"
+        + "\n</main>"
     )
+    return document("The paper's tables and figures", body)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
@@ -52,7 +46,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> 
     )
     told = svg.escape(caption)
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{told}"><table><caption>{told}</caption>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{told}"><table class="sorts">'
+        f"<caption>{told}</caption>"
         f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

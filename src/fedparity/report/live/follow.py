@@ -22,6 +22,7 @@ from fedparity.core.journal import GENESIS
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, Ids
+from fedparity.engines.flower.begun import settings_of
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.run import record_of
 from fedparity.experiment.spec import Spec
@@ -35,7 +36,7 @@ LARGEST = 2 * 10**8
 """Clients times rounds up to which the limit is computed."""
 PAUSE, SHARE = 3.0, 50.0
 """The limit is computed again after that many seconds, and that many times what it took: 2 % of one core at most."""
-SLICE = 0.5
+SLICE = 0.2
 """Seconds that one snapshot is read for."""
 State = Literal["running", "finished", "stopped"]
 
@@ -152,6 +153,8 @@ class Follower:
     def _begin(self, store: Store) -> None:
         """Make ready for the run that the folder holds: another one, or another seed of it, is read from its start."""
         text, erased = store.spec(), store.erased()
+        if settings_of(text) is not None:
+            raise InputError(f"{self.folder} is a deployment; watch it with fedparity deploy metrics FILE --port N")
         with without_imports():  # a folder that came from elsewhere makes nobody run code
             spec = parse(text, f"{self.folder}: its spec")
         there = {seed for seed, _ in store.heads.known or store.contenders()}

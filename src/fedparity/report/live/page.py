@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 import time
 from typing import Any
@@ -11,24 +9,20 @@ from typing import Any
 import numpy as np
 
 from fedparity.core.types import BoolArray, FloatArray
-from fedparity.report import charts, fill, strip, words
-from fedparity.report import template as read_template
+from fedparity.report import charts, fill, frame, strip, words
 from fedparity.report.live.clients import FILTERS, SORTS, Query, place, presence, table, why_not
 from fedparity.report.live.follow import Followed, Follower
-from fedparity.report.live.told import client_told, duration, limit_of, told
+from fedparity.report.live.told import client_name, client_told, duration, limit_of, told
 
-SCRIPT = "live.js"
+SCRIPTS = ("page.js", "live.js")
 POINTS, ROWS, ROUNDS = 300, 48, 80
 """The most points of a line, and the most clients and rounds of the strip."""
 
 
 def policy() -> str:
     """What a page of the live view may do: run our script, which is told by its digest, and ask this server."""
-    script = base64.b64encode(hashlib.sha256(read_template(SCRIPT).removesuffix("\n").encode()).digest()).decode()
-    return (
-        f"default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; connect-src 'self';"
-        " img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    )
+    more = "form-action 'self'; connect-src 'self'; img-src data:; frame-ancestors 'none'"
+    return frame.policy(SCRIPTS).replace("form-action 'none'", more)
 
 
 def _common(run: Follower, query: Query, token: str) -> dict[str, Any]:
@@ -45,6 +39,10 @@ def _common(run: Follower, query: Query, token: str) -> dict[str, Any]:
     }
 
 
+def _document(title: str, name: str, context: dict[str, Any]) -> str:
+    return frame.document(title, fill(name, context), scripts=SCRIPTS, served=True)
+
+
 def main_page(run: Follower, query: Query, token: str) -> str:
     """The page of a run."""
     one = run.methods[query.method]
@@ -54,7 +52,8 @@ def main_page(run: Follower, query: Query, token: str) -> str:
         parts = (method["gini_limit"], method["gini_avoidable"])
         method["bar"] = "" if None in parts else charts.split_bar(*parts, most)
         method["swatch"] = charts.swatch(index)
-    return fill(
+    return _document(
+        run.spec.name,
         "live.html.j2",
         _common(run, query, token)
         | {
@@ -78,7 +77,8 @@ def client_page(run: Follower, query: Query, token: str, client: int) -> str:
     there = presence(run, one, client)
     why, rows = why_not(one, client, there)
     about = client_told(run, one, limit_of(run, one), client)
-    return fill(
+    return _document(
+        f"Client {about['name']}",
         "live_client.html.j2",
         _common(run, query, token)
         | {
@@ -146,9 +146,10 @@ def last_rounds(run: Follower, one: Followed) -> dict[str, Any] | None:
     online = cells.marks((run.trace.online(t) for t in range(first, min(done, run.trace.num_rounds))), clients)
     failed = [np.array([k for k, _ in r.failed], np.int64) for r in recent]
     layer = strip.Layer(cells.marks((r.completed for r in recent), clients), cells.marks(failed, clients))
-    title = f"Rounds {first + 1:,} to {done:,}"
+    title, said = f"Rounds {first + 1:,} to {done:,}", "One row per client, one column per round."
+    labels = strip.Labels([client_name(run, int(k)) for k in ranked], first + 1)
     return {
-        "drawing": strip.draw(online, [layer], 0, title=title, desc="One row per client, one column per round."),
+        "drawing": strip.draw(online, [layer], 0, title=title, desc=said, labels=labels),
         "height": strip.height(len(ranked)),
         "first": first + 1,
         "last": done,

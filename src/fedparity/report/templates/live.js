@@ -17,6 +17,7 @@ async function show(address) {
     const fresh = next.getElementById(part.id);
     if (fresh) part.replaceChildren(...fresh.childNodes);
   }
+  equip();
   if (focused && document.activeElement.id !== focused) document.getElementById(focused)?.focus();
   history.replaceState(null, "", address);
 }
@@ -37,7 +38,7 @@ if (form) {
   form.addEventListener("submit", event => { event.preventDefault(); search(); });
   form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(search, 150); });
 }
-const line = document.getElementById("line"), stamp = document.body.dataset.version;
+const line = document.getElementById("line"), stamp = document.querySelector("header").dataset.version;
 const source = new EventSource("/events" + location.search);
 source.onopen = () => { line.textContent = ""; };
 source.onerror = () => { line.textContent = "The connection is lost: this is what was last known."; };

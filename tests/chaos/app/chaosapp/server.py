@@ -5,6 +5,8 @@ import json
 import os
 from pathlib import Path
 
+import fedparity  # isort: skip  # noqa: F401  # first: in a simulation both sides are loaded at once
+
 import numpy as np
 from flwr.serverapp import ServerApp
 
@@ -19,7 +21,7 @@ FOLDER = Path(os.environ["FEDPARITY_CHAOS"])
 @app.main()
 def main(grid, context):
     config = context.run_config
-    name, founders = str(config["run"]), int(config["founders"])
+    name, founders, cohort = str(config["run"]), int(config["founders"]), int(config["cohort"])
     (FOLDER / "server.pid").write_text(str(os.getpid()))
 
     def told(events):
@@ -27,12 +29,12 @@ def main(grid, context):
             file.write(json.dumps(dataclasses.asdict(events)) + "\n")
 
     coordinator = Coordinator(
-        founders,
+        cohort or founders,
         scheduler="parity",
         min_reports=0,
         gate=Gate(deadline=float(config["deadline"]), max_age=3),
     )
     serve(
-        grid, coordinator, np.zeros(4), int(config["rounds"]), store=FOLDER / name, min_clients=founders, told=told,
-        poll=0.2, patience=240.0,
+        grid, coordinator, np.zeros(int(config["size"])), int(config["rounds"]), store=FOLDER / name,
+        min_clients=founders, told=told, poll=0.2, patience=240.0,
     )  # fmt: skip

@@ -1,0 +1,34 @@
+"""python ray_run.py FOLDER: the run of `parity` on Flower's Ray simulation, started as docs/deploy.md says.
+
+In a network of its own (`unshare -rn`): Ray listens on the machine's address, and here there is none but loopback.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import parity
+from cluster import Cluster, until
+
+
+def main():
+    folder = Path(sys.argv[1])
+    cluster = Cluster(folder, tls=False)
+    try:
+        cluster.simulation(parity.NODES)
+        cluster.run(**parity.CONFIG)
+        seen = set()
+
+        def over():
+            seen.update(cluster.listening())
+            return (folder / "calm" / "manifest.json").exists()
+
+        until(over, 400, "the end of the run")
+        (folder / "listening.json").write_text(json.dumps(sorted(seen)))
+    finally:
+        left = cluster.end()
+    assert left == []
+
+
+if __name__ == "__main__":
+    main()
