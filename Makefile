@@ -7,7 +7,7 @@ PEERS  ?= .venv-
 export PYTHONDONTWRITEBYTECODE =
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack clean
+.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack crash-small crash fuzz clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -40,7 +40,7 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 pytest: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow" --ignore=tests/crash
 
 paper: $(VENV)/.demo            ## the paper's tables and figures, small
 	$(BIN)/fedparity paper all --scale smoke
@@ -84,9 +84,19 @@ known-results: $(VENV)/.test    ## docs/known_results.md: what is not there yet,
 claims: $(VENV)/.test           ## docs/paper.md: the paper's claims, examined again (TRACE=FILE: with FLASH's events)
 	$(BIN)/fedparity claims --expect --page docs/paper.md $(if $(TRACE),--trace $(TRACE))
 
-attack: $(VENV)/.demo           ## what lying clients gain under the deployment preset, about half an hour
-	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3
-	$(BIN)/fedparity attack --scheduler parity_deployment --max-weight 3 --availability phones
+attack: $(VENV)/.test           ## the tables of docs/security.md: what is not there yet, about 15 minutes in all
+	$(BIN)/python benchmarks/attacks.py
+	$(BIN)/python benchmarks/noise.py
+
+crash-small: $(VENV)/.test      ## the crash laboratory at the size of CI
+	$(BIN)/python -m pytest -n 2 tests/crash
+
+crash: $(VENV)/.test            ## the crash laboratory at full size, and 10,000 days of simulated systems
+	FEDPARITY_CRASH=nightly $(BIN)/python -m pytest -n 2 tests/crash tests/testing/test_simulation.py
+	$(BIN)/fedparity simulate --seeds 1000 --days 10
+
+fuzz: $(VENV)/.test             ## SIZE inputs per parser (10^6), by coverage where atheris is installed: hours
+	$(BIN)/python tests/fuzz.py $(or $(SIZE),1000000) $(PARSERS)
 
 clean:
 	rm -rf $(VENV) .venv-flower .venv-pfl runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

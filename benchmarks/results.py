@@ -170,8 +170,8 @@ def main() -> None:
         lines += share_table(where, f"`{availability}`, N={clients}, m={cohort}, T={rounds}")
     lines += [
         "`parity_deployment` is parity with the bounds of deployments: nobody above 1.3 x the fair share of any 100"
-        " rounds while anybody else is there, and less than a third of a round for clients that come and go together."
-        " `with_quota:inner=parity` has the quota alone and leaves those slots empty instead.",
+        " rounds and 1.05 x that of the run, and less than a third of a full round for clients that come and go alike;"
+        " slots beyond that stay empty. `with_quota:inner=parity` has the window's quota alone.",
         "",
         "## What a forecast is worth",
         "",

@@ -5,56 +5,21 @@ import io
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 
-from fedparity import Coordinator
+from fedparity import Coordinator, testing
 from fedparity.core.gate import Gate
 from fedparity.core.journal import Journal
-from fedparity.engines.flower import LocalGrid, client_app, codec, serve
+from fedparity.engines.flower import client_app, codec, serve
 from fedparity.tasks import Quadratic
 
 N = 6
 TASK = Quadratic.random(N, dim=3)
 
 
-class FakeGrid(LocalGrid):
-    """Does to the replies of each (round, client) what `script` says: a number of rounds late, lost, or changed."""
+class FakeGrid(testing.FakeGrid):
+    """The public double with this suite's task and nodes."""
 
     def __init__(self, script=None, nodes=N, app=None, **more):
-        super().__init__(app or client_app(lambda _: TASK), nodes, **more)
-        self.script = script or {}
-        self.held = []
-        self.away = {}
-        self.asked = []
-
-    def get_node_ids(self):
-        gone = {1000 + k for k, rounds in self.away.items() if self._round in rounds}
-        return [node for node in super().get_node_ids() if node not in gone]
-
-    def begin_round(self, round):
-        super().begin_round(round)
-        for due, message_id, reply in [h for h in self.held if h[0] <= round]:
-            self._replies[message_id] = reply
-            self.held.remove((due, message_id, reply))
-
-    def push_messages(self, messages):
-        ids = list(super().push_messages(messages))
-        for message, message_id in zip(messages, ids, strict=True):
-            if message.metadata.message_type != "train":
-                continue
-            client = message.metadata.dst_node_id - 1000
-            self.asked.append((self._round, client))
-            done = self.script.get((self._round, client))
-            reply = self._replies[message_id]
-            if isinstance(done, int):
-                self.held.append((self._round + done, message_id, self._replies.pop(message_id)))
-            elif done == "lost":
-                del self._replies[message_id]
-            elif done == "gone":
-                error = Message(Error(5, "Node Unavailable"), reply_to=message)
-                error.metadata.__dict__["_src_node_id"] = 1
-                self._replies[message_id] = error
-            elif done is not None:
-                self._replies[message_id] = done(message, reply) or reply
-        return ids
+        super().__init__(app or client_app(lambda _: TASK), nodes, script, **more)
 
 
 def served(grid, rounds=4, coordinator=None, deadline=0.01, max_age=2, **more):

@@ -10,9 +10,9 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "fedparity"
 CORE = (
-    "errors", "checks", "rng", "types", "ledger", "trace", "described", "registry", "protocols", "files", "journal",
-    "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "grow", "safe_pickle", "state",
-    "credit",
+    "errors", "checks", "rng", "types", "ledger", "trace", "described", "registry", "protocols", "system", "files",
+    "journal", "rows", "shapley", "spill", "imports", "reprs", "selection", "tree", "marks", "grow", "safe_pickle",
+    "state", "credit",
 )  # fmt: skip
 """Modules of `core` on which everything stands."""
 ROUND = ("core.gate", "core.fit", "core.intake", "core.coordinator", "core.loop")

@@ -99,6 +99,7 @@ def test_a_spec_s_own_methods_and_settings(fedparity, tmp_path):
     assert found["files"] == [f"a/{name}" for name in COMPARISON if name != "tradeoff.svg"]  # no accuracy, no picture
     found = json.loads(fedparity("compare", "--spec", "s.toml", "--rounds", 2, "--json", "--out", "b")[1])
     assert (found["rounds"], found["reference"], list(found["cost"])) == (2, "mine", ["mine"])
+    assert "--rounds: key 'rounds' is -1" in fedparity("compare", "--spec", "s.toml", "--rounds", -1)[2]
     code, out, _ = fedparity("compare", "--spec", "s.toml", "--methods", "all", "--json", "--out", "c")
     assert list(json.loads(out)["cost"])[-1] == "mine"
 
@@ -113,7 +114,9 @@ BAD = {
     "NaN": (("--methods", "parity", "--beta", "nan"), "--beta 'nan' must be a number between 0 and 4"),
     "no beta": (("--methods", "parity", "--beta", ","), "--beta names none"),
     "set": (("--methods", "parity", "--set", "rouns=3"), "--set: unknown key 'rouns'; did you mean 'rounds'?"),
-    "rounds": (("--methods", "parity", "--rounds", "0"), "key 'rounds' is 0"),
+    "rounds": (("--methods", "parity", "--rounds", "0"), "--rounds: key 'rounds' is 0"),
+    "rounds set": (("--methods", "parity", "--set", "rounds=0"), "--set: key 'rounds' is 0"),
+    "workers": (("--methods", "parity", "--workers", "0"), "--workers: key 'execution.workers' is 0"),
     "no spec": (("--spec", "gone.toml"), "gone.toml: no such file"),
     "no run": (("gone",), "gone: no run here"),
     "run and methods": (("gone", "--methods", "parity"), "--methods is for runs to be made, but gone is there already"),

@@ -127,3 +127,16 @@ def test_pictures_stay_small_and_escape_their_title():
         assert "<b>" not in picture
         assert len(picture) < 400_000
     assert draw_partition(np.zeros((2, 2), dtype=int), "nothing")
+
+
+def test_show_opens_tables(tmp_path):
+    rows = "".join(f"{k},{k * k},{k % 2},{'xyz'[k % 3]}\n" for k in range(60))
+    (tmp_path / "beds.csv").write_text(f"age,days,outcome,hospital\n{rows}")
+    found = json.loads(
+        call("show", "beds.csv", "--label", "outcome", "--client", "hospital", "--clients", "3", "--json")
+    )
+    assert (found["partition"], found["clients"], found["samples"]) == ("groups", 3, 45)
+    with pytest.raises(FedparityError, match="unknown column 'label'"):
+        call("show", "beds.csv", "--clients", "3")
+    with pytest.raises(FedparityError, match="--client names a column of a table, but digits is none"):
+        call("show", "digits", "--client", "hospital")

@@ -9,47 +9,17 @@ import numpy as np
 import pytest
 
 from fedparity.availability import Bernoulli
-from fedparity.core.types import NO_IDS
 from fedparity.estimators import ESTIMATORS
+from fedparity.testing import check_estimator
+from fedparity.testing.populations import seen
 
 NAMES = sorted(ESTIMATORS)
 VARIANTS = [*NAMES, "mean:a=0,b=0", "window:window=1", "exponential:rate=1", "beta:quantile=.01", "beta:quantile=.99"]
 
 
-def seen(model, trace):
-    state = model.init(trace.num_clients)
-    for ids in trace:
-        state = model.observe(state, ids)
-    return state
-
-
 @pytest.mark.parametrize("text", VARIANTS)
-def test_estimates_of_clients_seen_online_are_rates(text):
-    model = ESTIMATORS.build(text)
-    trace = Bernoulli(0.01, 1).draw(80, 120, 4)
-    state = model.init(80)
-    met = np.zeros(80, dtype=bool)
-    for ids in trace:
-        state = model.observe(state, ids)
-        met[ids] = True
-        found = model.estimate(state, np.flatnonzero(met))
-        assert found.dtype == np.float64
-        assert np.all((found > 0) & (found <= 1))
-    assert met.sum() > 60
-
-
-@pytest.mark.parametrize("text", VARIANTS)
-def test_before_the_first_round_and_with_nobody_there(text):
-    model = ESTIMATORS.build(text)
-    state = model.init(5)
-    everybody = np.arange(5)
-    assert np.all(np.isfinite(model.estimate(state, everybody)))
-    assert model.estimate(state, NO_IDS).shape == (0,)
-    state = model.observe(state, NO_IDS)
-    assert np.all(np.isfinite(model.estimate(state, everybody)))
-    state = model.observe(state, np.array([2]))
-    found = model.estimate(state, everybody)
-    assert found[2] > found[0] == found[4]
+def test_laws_of_everybody_s_estimators(text):
+    check_estimator(text)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,14 +47,6 @@ def test_the_state_is_handed_over_and_can_be_kept(name):
     everybody = np.arange(30)
     assert np.array_equal(model.estimate(kept, everybody), model.estimate(whole, everybody))
     assert not np.array_equal(model.estimate(half, everybody), model.estimate(whole, everybody))
-
-
-@pytest.mark.parametrize("text", VARIANTS)
-def test_clients_may_be_asked_in_any_order(text):
-    model = ESTIMATORS.build(text)
-    state = seen(model, Bernoulli().draw(20, 60, 0))
-    order = np.random.default_rng(0).permutation(20)
-    assert np.array_equal(model.estimate(state, order), model.estimate(state, np.arange(20))[order])
 
 
 @pytest.mark.parametrize("text", VARIANTS)

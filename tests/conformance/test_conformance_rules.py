@@ -8,22 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedparity import SURROGATES, UTILITIES, WEIGHTINGS, ClientReport, Evals, Ledger, Rows
+from fedparity import SURROGATES, UTILITIES, WEIGHTINGS, ClientReport, Evals, Rows
 from fedparity.core.types import Prototypes
 from fedparity.memory import MEMORIES
+from fedparity.testing import weightings as laws
+from fedparity.testing.weightings import N, content
+from fedparity.testing.weightings import ledger_of as a_ledger
 
-N = 7
 WEIRD = st.floats(-1e6, 1e6) | st.just(float("nan"))
 COLUMN = st.lists(WEIRD, min_size=N, max_size=N).map(np.array)
 CLIENTS = st.lists(st.integers(0, N - 1), unique=True, min_size=1).map(sorted)
-
-
-def a_ledger(loss):
-    ledger = Ledger.empty(N)
-    ledger.loss[:] = loss
-    ledger.last_completed[:] = np.arange(N) % 4 - 1
-    ledger.rounds = 4
-    return ledger
 
 
 PARTICIPANTS = [name for name in UTILITIES if not UTILITIES.build(name).credits_all]
@@ -148,11 +142,6 @@ def fresh_rows(clients, values):
     return Rows(np.array(clients, dtype=np.int64), deltas, np.zeros(k, np.int64), np.ones(k), np.ones(k), np.ones(k))
 
 
-def content(rows):
-    columns = (rows.clients, rows.ages, rows.sizes, rows.losses, rows.probs)
-    return repr([c.tolist() for c in columns]), [np.asarray(d).tobytes() for d in rows.deltas]
-
-
 SOME = st.lists(st.integers(0, N - 1), unique=True, max_size=N)
 
 
@@ -246,19 +235,12 @@ def test_rows_in_general_position_may_come_in_any_order(name, seed):
 @pytest.mark.parametrize("name", WEIGHTINGS)
 @given(rows=rows(), data=st.data())
 def test_weights_are_finite_and_follow_their_rows(name, rows, data):
-    rule = WEIGHTINGS.build(name)
-    weights, _ = rule.weigh(rule.init(N), rows, a_ledger(np.ones(N)))
-    assert weights.shape == rows.clients.shape
-    assert weights.dtype == np.float64
-    assert np.isfinite(weights).all()
-    if name in BY_GEOMETRY:
-        return
-    assert (weights >= 0).all()
+    rule, ledger = WEIGHTINGS.build(name), a_ledger(np.ones(N))
+    weights = laws.gives_one_weight_per_row(rule, rows, ledger)
     if name in ("mean", "by_size"):
         assert weights.sum() == pytest.approx(1, rel=1e-12)
-    order = np.array(data.draw(st.permutations(range(len(weights)))))
-    turned = Rows(*(getattr(rows, f)[order] for f in ("clients", "deltas", "ages", "sizes", "losses", "probs")))
-    assert rule.weigh(rule.init(N), turned, a_ledger(np.ones(N)))[0] == pytest.approx(weights[order], rel=1e-12)
+    if name not in BY_GEOMETRY:
+        laws.follows_its_rows(rule, rows, data.draw(st.permutations(range(len(weights)))), ledger)
 
 
 @pytest.mark.parametrize("name", WEIGHTINGS)
@@ -268,21 +250,12 @@ def test_weights_are_finite_and_follow_their_rows(name, rows, data):
 def test_weights_of_stale_rows_are_finite_and_change_nothing_else(name, text, before, now, values):
     memory, state, ledger = seen(text, before, values[: len(before)])
     found, _ = memory.complete(state, 5, fresh_rows(now, values[: len(now)]), np.zeros(4), ledger)
-    kept, as_it_was, rule = ledger.copy(), content(found), WEIGHTINGS.build(name)
-    weights, _ = rule.weigh(rule.init(N), found, ledger)
-    assert weights.shape == found.clients.shape
-    assert weights.dtype == np.float64
-    assert np.isfinite(weights).all()
-    assert ledger == kept
-    assert content(found) == as_it_was
+    laws.gives_one_weight_per_row(WEIGHTINGS.build(name), found, ledger)
 
 
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_no_rows_have_no_weights(name):
-    rule, none = WEIGHTINGS.build(name), np.empty(0)
-    ids = np.empty(0, np.int64)
-    weights, _ = rule.weigh(rule.init(N), Rows(ids, np.empty((0, 2)), ids, none, none, none), Ledger.empty(N))
-    assert weights.shape == (0,)
+    laws.has_none_for_nobody(WEIGHTINGS.build(name))
 
 
 @pytest.mark.parametrize(

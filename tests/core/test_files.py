@@ -52,7 +52,7 @@ def test_a_failure_leaves_the_old_file_and_no_scraps(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
+    monkeypatch.setattr("fedparity.core.system.System.replace", full)
     with pytest.raises(OutputError, match=f"{path}: cannot be written .No space left on device.; choose a folder"):
         write_text(path, "new")
     assert path.read_text() == "old"
@@ -63,7 +63,7 @@ def test_an_interrupt_leaves_no_scraps_either(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pathlib.Path.replace", interrupted)
+    monkeypatch.setattr("fedparity.core.system.System.replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_bytes(tmp_path / "a.txt", b"new")
     assert names(tmp_path) == []

@@ -561,6 +561,16 @@ def test_archives_with_repeats_and_bombs(tmp_path, monkeypatch):
         read_tgz(path, {"package/b": 100})
 
 
+def test_a_member_of_negative_size_is_refused(tmp_path):
+    info = tarfile.TarInfo("package/a")
+    head = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    head[124:136] = b"\xff" * 12  # base 256: -1
+    head[148:156] = b"%06o\0 " % (256 + sum(head[:148]) + sum(head[156:]))
+    (tmp_path / "a.tgz").write_bytes(gzip.compress(bytes(head) + bytes(1024)))
+    with pytest.raises(NotThatError, match="has -1 bytes"):
+        read_tgz(tmp_path / "a.tgz", {"package/a": 3})
+
+
 # Damage at random.
 
 RUNS = [500, pytest.param(5000, marks=pytest.mark.slow)]

@@ -227,7 +227,14 @@ def test_resolving_twice_is_resolving_once_and_leaves_nothing_open(spec):
     full = spec.resolved()
     assert full.resolved() == full
     written = tomllib.loads(to_toml(full))
-    of_files = {"rule", "round_seconds", "start", "work_seconds", "watch"}  # a model of availability has none of them
+    of_files = {
+        "rule",
+        "open_end",
+        "round_seconds",
+        "start",
+        "work_seconds",
+        "watch",
+    }  # a model of availability has none of them
     assert set(written["population"]) == set(Population.model_fields) - of_files - {"speed"}
     for entry, asked in zip(written["methods"], spec.methods, strict=True):
         assert set(entry) >= set(MethodSpec.model_fields) - {"rate", "schedule"}
@@ -322,12 +329,12 @@ def test_methods_can_be_replaced_as_a_whole():
         ("rounds.x=3", "f.toml: key 'rounds' is dict"),
         ("version.x=3", "--set 'version.x=3': 'version' is not a table"),
         ("methods.0.name=x", "--set 'methods.0.name=x': 'methods' is not a table"),
-        ("rouns=3", "f.toml: unknown key 'rouns'; did you mean 'rounds'?"),
-        ("population.client=3", "f.toml: unknown key 'population.client'; did you mean 'population.clients'?"),
-        ("rounds=", "f.toml: key 'rounds' is '': input should be a valid integer"),
-        ("rounds=nan", "f.toml: key 'rounds' is nan: input should be a"),
-        ("rounds=" + "[" * 5000, "f.toml: key 'rounds' is '[[["),
-        ("name=a/b", "f.toml: key 'name' is 'a/b': it must be 1 to 64 letters, digits"),
+        ("rouns=3", "--set: unknown key 'rouns'; did you mean 'rounds'?"),
+        ("population.client=3", "--set: unknown key 'population.client'; did you mean 'population.clients'?"),
+        ("rounds=", "--set: key 'rounds' is '': input should be a valid integer"),
+        ("rounds=nan", "--set: key 'rounds' is nan: input should be a"),
+        ("rounds=" + "[" * 5000, "--set: key 'rounds' is '[[["),
+        ("name=a/b", "--set: key 'name' is 'a/b': it must be 1 to 64 letters, digits"),
     ],
 )
 def test_a_bad_override_is_one_line(override, says):
@@ -494,6 +501,7 @@ SAID = {
     "execution.workers": "one per processor",
     "normaliser": "none: availability",
     "population.rule": "`charging & wifi`",
+    "population.open_end": "true",
     "population.round_seconds": "the file's, else 1800",
     "population.start": "the file's, else 0",
     "population.work_seconds": "the file's, else 0",

@@ -185,3 +185,27 @@ def test_the_order_of_rows_does_not_undo_pseudonyms(results, tmp_path):
             groups.setdefault(tuple(row[key] for key in unit), []).append(row["client"])
         assert all(names == sorted(names) for names in groups.values())
         assert any(len(names) > 2 for names in groups.values())
+
+
+def test_no_file_but_the_spec_tells_where_a_trace_lies(tmp_path):
+    """Folders tell whose machine it was."""
+    from fedparity import execute, write_report
+    from fedparity.experiment.compare import ComparedRun, compare
+    from fedparity.experiment.spec_file import parse
+    from fedparity.report.export import export
+    from fedparity.report.latex import to_latex
+
+    where = tmp_path / "secret-folder"
+    where.mkdir()
+    save_trace(Trace.from_matrix(np.ones((3, 4))), where / "t.csv")
+    spec = f'version = 2\nrounds = 3\ncohort = 2\n[population]\nclients = 4\navailability = "{where}/t.csv"\n'
+    run = execute(parse(f'{spec}[data]\nset = "quadratic"\n[[methods]]\nname = "uniform"\n', "paths"))
+    out = tmp_path / "out"
+    out.mkdir()
+    run.save(out)
+    write_report(run, out / "report.html")
+    export(run, out / "tables", "csv")
+    found = compare([ComparedRun("run", run)])
+    assert "secret-folder" not in json.dumps(found.to_json()) + to_latex(found)
+    told = {p.name for p in out.rglob("*") if p.is_file() and "secret-folder" in p.read_text(encoding="utf-8")}
+    assert told == {"spec.toml", "spec.resolved.toml"}

@@ -384,3 +384,28 @@ def test_a_model_that_diverged_is_no_reason_to_stop(name):
     coordinator = Coordinator(3, scheduler=SCHEDULERS.build(name), labels=np.eye(N, dtype=np.int64))
     ledger = run(coordinator, Diverged(), 6, num_clients=N, params=np.zeros(1)).ledger
     assert ledger.completed.sum() == (18 if name not in ("population", "with_quota") else ledger.selected.sum())
+
+
+def halves(scheduler):
+    """Of those always there, the share of their selections that falls into the first half of a run."""
+    trace = AVAILABILITY.build("bernoulli:low=.2,high=1").draw(60, 160, 3)
+    often = trace.rates() > 0.9
+    counts = []
+    for rounds in (80, 160):
+        engine = Intermittent(NoTraining(60), trace)
+        coordinator = Coordinator(3, scheduler=scheduler)
+        state = coordinator.init(60)
+        for t in range(rounds):
+            plan, state = coordinator.plan(state, engine.available(t), 160 - t - 1)
+            _, state = coordinator.absorb(state, plan, engine.train(plan))
+        counts.append(state.ledger.selected[often].sum())
+    return counts[0] / counts[1]
+
+
+def test_parity_puts_nobody_off_for_long_within_a_horizon():
+    assert halves("parity") <= 0.2
+    assert 0.35 < halves("parity:horizon=12") < halves("parity:ahead=false") + 0.1
+
+
+def test_what_is_promised_per_round_online_does_not_look_ahead():
+    assert halves("parity:target=opportunity") == halves("parity:target=opportunity,ahead=false") > 0.4

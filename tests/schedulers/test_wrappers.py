@@ -133,6 +133,41 @@ def test_the_quota_holds_in_every_window(inner):
     assert max(plain[i : i + 20].sum(0).max() for i in range(101)) > 6
 
 
+def test_the_lifetime_quota_holds_at_every_time():
+    matrix = stream(0, "m").random((200, 10)) < np.array([0.1] * 8 + [1, 1])
+    chosen = asked("with_quota:inner=uniform,quota=1.5,window=20,lifetime=1.1", matrix, 2)
+    fair = 2 / 10 * np.arange(1, 201)
+    assert (chosen.cumsum(0).max(1) <= np.floor(1.1 * fair) + 2).all()  # (1.5 - 1) x the fair share of 20 rounds
+    assert asked("with_quota:inner=uniform,quota=1.5,window=20", matrix, 2).sum(0).max() > 1.1 * fair[-1] + 2
+
+
+def test_a_newcomer_is_first_asked_after_a_fair_turn():
+    rule = SCHEDULERS.build("with_quota:inner=uniform,lifetime=1")
+    ledger = Ledger.empty(10).grown(11)
+    ledger.rounds = 24
+    ledger.since = np.array([0] * 10 + [20], np.int32)
+    for rounds, there in ((24, []), (25, [10])):  # N / m = 5 rounds
+        ledger.rounds = rounds - 1
+        view = RoundView(rounds, None, 2, np.array([10]), np.ones(1), None, ledger)
+        assert rule.select(rule.init(11), view, stream(0, "x"))[0].clients.tolist() == there
+
+
+def test_clients_that_come_equally_often_hold_less_than_a_third_of_a_round():
+    rates = np.concatenate([np.full(10, 0.9), np.linspace(0.2, 0.8, 90)])
+    matrix = stream(0, "m").random((400, 100)) < rates
+    text = "parity:ahead=false"
+    free, bound = (asked(name, matrix, 10)[100:, :10].sum(1) for name in (text, f"with_company:inner={text}"))
+    assert (free >= 4).mean() > 0.05
+    assert (bound >= 4).mean() < 0.01
+    assert bound.sum() >= 0.95 * free.sum(), "they get their share all the same"
+
+
+@pytest.mark.parametrize("cohort", [3, 5, 10, 20])
+def test_equals_fill_their_slots(cohort):
+    chosen = asked("with_company:inner=uniform", np.ones((60, 100), dtype=bool), cohort)
+    assert chosen.sum() >= 0.97 * 60 * cohort
+
+
 def test_the_floor_holds_for_those_that_are_there():
     """The literal reactive rule never lets go of a client; with a floor nobody that is there is left out."""
     matrix = np.ones((120, 8), bool)

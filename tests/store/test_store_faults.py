@@ -1,6 +1,5 @@
 """Disks that fill up or fail: an error that names the path, the last commit intact, and a resume to the same end."""
 
-import errno
 import os
 import signal
 import subprocess
@@ -15,35 +14,10 @@ from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, draw_trace, execute, state_classes
 from fedparity.experiment.spec_file import to_toml
 from fedparity.store import Disk, Store, verify
-from fedparity.store import disk as disk_module
 from stored_runs import expected, outcome, run_into, spec_of, stop_after
 
 SPEC = ("rounds=3",)
 METHODS = ("cup_authors",)
-
-
-class Faulty:
-    """The `os` of the file layer: call number `n` of those that change something fails, and does half of its work."""
-
-    CALLS = ("open", "write", "fsync", "replace")
-
-    def __init__(self, n, code):
-        self.n, self.code, self.calls = n, code, 0
-
-    def __getattr__(self, name):
-        real = getattr(os, name)
-        if name not in self.CALLS:
-            return real
-
-        def call(*args):
-            self.calls += 1
-            if self.calls - 1 == self.n:
-                if name == "write":
-                    os.write(args[0], bytes(args[1])[: len(args[1]) // 2])
-                raise OSError(self.code, os.strerror(self.code))
-            return real(*args)
-
-        return call
 
 
 def commits(folder):
@@ -53,46 +27,6 @@ def commits(folder):
     verdict = verify(folder, state_classes)
     assert verdict.problems == ()
     return verdict.rounds
-
-
-def calls_of_a_run(folder, spec, monkeypatch):
-    counter = Faulty(-1, 0)
-    monkeypatch.setattr(disk_module, "os", counter)
-    run_into(folder, spec)
-    monkeypatch.undo()
-    return counter.calls
-
-
-@pytest.mark.usefixtures("files_for_all")
-@pytest.mark.parametrize(
-    ("code", "step"),
-    [
-        (errno.ENOSPC, 7),  # which of the five calls of a file it is matters
-        (errno.EIO, 13),
-        pytest.param(errno.ENOSPC, 1, marks=pytest.mark.slow),
-        pytest.param(errno.EIO, 1, marks=pytest.mark.slow),
-    ],
-)
-def test_any_call_of_the_file_layer_may_fail(tmp_path, code, step):
-    spec = spec_of(*SPEC, methods=METHODS)
-    with pytest.MonkeyPatch.context() as patch:
-        total = calls_of_a_run(tmp_path / "counted", spec, patch)
-    assert total > 100
-    for n in range(0, total, step):
-        folder = tmp_path / str(n)
-        done = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(disk_module, "os", Faulty(n, code))
-            with pytest.raises(OutputError) as caught, open_store(folder, spec) as store:
-                execute(spec, store=store, callbacks=Callbacks(lambda number, *_: done.append(number)))  # noqa: B023
-        assert str(caught.value).startswith(f"{folder}/"), n
-        assert os.strerror(code) in str(caught.value)
-        assert "\n" not in str(caught.value)
-        late = str(caught.value).startswith(f"{folder}/heads.jsonl")  # the round is safe before its head is
-        assert commits(folder) - len(done) in ((0, 1) if late else (0,)), n
-        assert not list(folder.rglob("*.partial"))
-        assert outcome(run_into(folder, spec, resume=True)) == expected(*SPEC, methods=METHODS), n
-        assert verify(folder, state_classes).ok
 
 
 @dataclass(frozen=True, slots=True)

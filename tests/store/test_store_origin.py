@@ -14,8 +14,8 @@ from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, draw_trace, execute, state_classes
 from fedparity.experiment.spec_file import to_toml
 from fedparity.store import DamagedError, Disk, Facts, Store, verify
-from fedparity.store import disk as disk_module
 from fedparity.store.heads import HEADS, Heads
+from fedparity.testing import FaultyDisk
 from stored_runs import THREE, contents, run_into, same, spec_of, stop_after
 
 TRACE = Trace(
@@ -217,13 +217,11 @@ def test_a_head_torn_by_a_crash_costs_nothing(tmp_path):
     assert verify(folder, state_classes).ok
 
 
-def test_a_failed_append_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+def test_a_failed_append_leaves_the_file_as_it_was(tmp_path):
     heads = Heads(Disk(tmp_path))
     heads.add(0, "m", (1, "x"))
     before = contents(tmp_path)
-    real = disk_module.os.write
-    monkeypatch.setattr(disk_module.os, "write", lambda handle, data: real(handle, data[:5]))
-    with pytest.raises(OutputError, match=r"heads\.jsonl: cannot be written"):
+    with FaultyDisk(tmp_path, room=5), pytest.raises(OutputError, match=r"heads\.jsonl: cannot be written"):
         heads.add(0, "m", (2, "y"))
     assert contents(tmp_path) == before
 

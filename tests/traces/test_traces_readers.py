@@ -199,6 +199,33 @@ def test_populations_are_joined():
         join([])
 
 
+@pytest.mark.parametrize("block", [1, 7, 1 << 16])
+def test_a_replay_does_not_depend_on_how_many_rounds_are_looked_up_at_once(monkeypatch, block):
+    rng = np.random.default_rng(3)
+    cuts = np.sort(rng.permuted(np.tile(np.arange(200), (5, 1)), axis=1)[:, :6], axis=1)
+    table = Intervals(
+        tuple("abcde"),
+        np.arange(5.0),
+        np.full(5, 210.0),
+        np.repeat(np.arange(5), 3),
+        (cuts[:, ::2] + 5.0).ravel(),
+        (cuts[:, 1::2] + 5.0).ravel(),
+    )
+    monkeypatch.setattr("fedparity.traces.intervals.BLOCK", block)
+    trace = table.replay(100, 7.5, 3.0, 2.0)
+    for t in range(100):
+        there, staying = [], []
+        for k in range(5):
+            now = k + (3.0 + 7.5 * t - k) % (210 - k)
+            held = [
+                (a, b) for a, b in zip(table.start[3 * k :], table.end[3 * k : 3 * k + 3], strict=False) if a <= now < b
+            ]
+            there += [k] * len(held)
+            staying += [k] * any(now + 2.0 <= b for _, b in held)
+        assert trace.online(t).tolist() == there
+        assert trace.staying(t).tolist() == staying
+
+
 def fuzz(tmp_path, count):
     rng = random.Random(9)
     refused = 0

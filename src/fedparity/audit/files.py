@@ -46,7 +46,8 @@ class Source:
     """A CSV file, kept to find a row that breaks it."""
 
     def fault(self, message: str, row: int | None = None) -> InputError:
-        """One line with the file and, counted from 1 after the heading, the row."""
+        """One line, whatever columns are called, with the file and, counted from 1 after the heading, the row."""
+        message = " ".join(message.split())
         return InputError(f"{self.name}: {message}" if row is None else f"{self.name}: row {row}: {message}")
 
     def columns(self) -> dict[str, pl.DataType]:
@@ -223,7 +224,10 @@ def _csv(name: str, digest: str, data: bytes | Path, head: bytes) -> Source:
         raise InputError(
             f"{name}: line 1: {count} columns, more than {MOST_COLUMNS}; write one row per round and client instead"
         )
-    names = next(csv.reader([heading], delimiter=mark), [])
+    try:
+        names = next(csv.reader([heading], delimiter=mark), [])
+    except csv.Error as error:
+        raise InputError(f"{name}: line 1 is not CSV ({error}); check it") from error
     twice = next((one for i, one in enumerate(names) if one in names[:i]), None) if count < 1000 else None
     if twice is not None or len(set(names)) < len(names):
         raise InputError(f"{name}: line 1: two columns are called {twice!r}; rename one")

@@ -20,6 +20,8 @@ from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
 from fedparity.core.types import Ids
 
+MOST_GROUPS = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Outages:
@@ -41,13 +43,13 @@ class Outages:
     """Number of labels with by=label: client k's is k mod `classes`."""
 
     def __post_init__(self) -> None:
-        at_least("groups", self.groups, 1)
+        at_least("groups", self.groups, 1, MOST_GROUPS)
         between("rate", self.rate, 0, 1)
         at_least("length", self.length, 1)
         check_bounds(self.low, self.high)
         if self.by not in ("block", "label"):
             raise ConfigError(f"by={self.by!r} must be block or label")
-        at_least("classes", self.classes, 1)
+        at_least("classes", self.classes, 1, MOST_GROUPS)
 
     def group(self, num_clients: int) -> Ids:
         """The group of each client."""

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
+from fedparity.core.errors import ConfigError
 from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
 from fedparity.core.types import BoolArray, FloatArray, Ids
@@ -38,6 +39,7 @@ Intervals: TypeAlias = tuple[Ids, FloatArray, FloatArray]
 
 HOUR = 3600.0
 DAY = 24 * HOUR
+MOST_DAYS = 100_000
 
 # Shapes that change little when they are changed: not worth a parameter.
 NIGHT_JITTER = 0.75  # hours by which a phone's nights differ
@@ -94,6 +96,13 @@ class Phones:
             checks.between(name, getattr(self, name), 0, 1)
         for name in ("start_hour", "night_hour", "day_hour"):
             checks.between(name, getattr(self, name), 0, 24)
+        for name, most in (
+            ("day_charges", 1000),
+            ("breaks", 1000),
+            ("round_seconds", 7 * DAY),
+            ("work_seconds", 7 * DAY),
+        ):
+            checks.between(name, getattr(self, name), 0, most)
 
     def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
         """Who is ready at each round's instant, and who still is `work_seconds` later."""
@@ -101,6 +110,8 @@ class Phones:
         checks.at_least("rounds", rounds, 1)
         first = self.start_hour * HOUR
         end = first + (rounds - 1) * self.round_seconds + self.work_seconds
+        if end > MOST_DAYS * DAY:
+            raise ConfigError(f"{rounds} rounds of {self.round_seconds:g} s are more than {MOST_DAYS} days; lower one")
         device, start, stop = self.sessions(num_clients, math.floor(end / DAY) + 1, seed)
 
         # An interval covers the rounds from `low` up to, but without, `high`.

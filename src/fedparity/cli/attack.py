@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedparity.cli.console import AsJson, Bar, print_json, say, show_table, split_list
+
+if TYPE_CHECKING:
+    from fedparity.testing import Result
 
 
 def attack_command(
@@ -30,12 +33,13 @@ def attack_command(
     rounds: Annotated[int, typer.Option(help="Rounds (T).")] = 1000,
     attackers: Annotated[int, typer.Option(help="How many clients are attackers.")] = 10,
     seeds: Annotated[int, typer.Option(help="Seeds that figures are means over.")] = 8,
+    first_seed: Annotated[int, typer.Option(help="The first of them.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="300 rounds and one seed, for a first look.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """What a tenth of the clients gain by lying or by choosing when to be there; nothing is trained.
 
-    fedparity attack --scheduler parity_deployment --quick
+    fedparity attack --scheduler parity_deployment --max-weight 1 --quick
     fedparity attack --scheduler oort --attack inflated_utility,sleep --json
     """
     from fedparity.core.errors import unknown
@@ -47,7 +51,7 @@ def attack_command(
     for name in names:
         if name not in ATTACKS:
             raise unknown("attack", name, ATTACKS)
-    arena = Arena(availability, clients, cohort, 300 if quick else rounds, attackers, 1 if quick else seeds)
+    arena = Arena(availability, clients, cohort, 300 if quick else rounds, attackers, 1 if quick else seeds, first_seed)
     found = []
     with Bar() as bar:
         for done, name in enumerate(names):
@@ -57,14 +61,23 @@ def attack_command(
         head = {key: value for key, value in asdict(arena).items() if key != "window"}
         print_json({"scheduler": scheduler, "weighting": weighting, **head, "attacks": [asdict(one) for one in found]})
         return
-    rows = [
-        (one.attack, *(f"{100 * part:.1f}" for part in (one.share, one.worst_window_share, one.weight_share)),
-         f"{100 * one.rounds_with_a_third:.1f}")
-        for one in found
-    ]  # fmt: skip
-    show_table(("attack", "slots %", "worst window", "weight %", "a third"), rows)
+    rows = [(one.attack, *(" / ".join(f"{100 * part:.1f}" for part in cell) for cell in _shown(one))) for one in found]
+    show_table(("attack", "slots", "window", "weight", "a third", "thin", "fill"), rows)
     say(
         f"{attackers} of {clients} clients attack {scheduler}; dealt evenly they get {100 * arena.fair_share:g} % of "
-        f"the slots. Worst window: of {arena.window} rounds, in %. A third: rounds in which they hold that, in %.",
+        f"the slots. In %: their share of filled / of all slots, in the run and in its worst {arena.window} rounds; of "
+        "the weight given / of steps of weight 1; rounds in which they are a third of those asked / have a third of a "
+        "step of weight 1. Thin: rounds that counted for less than 1, as fewer were asked. Fill: slots filled.",
         wrap=True,
+    )
+
+
+def _shown(one: Result) -> tuple[tuple[float, ...], ...]:
+    return (
+        (one.share, one.offered_share),
+        (one.worst_window_share, one.offered_window_share),
+        (one.weight_share, one.step_share),
+        (one.rounds_with_a_third, one.captured),
+        (one.thin,),
+        (one.fill,),
     )

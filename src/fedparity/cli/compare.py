@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -78,16 +79,16 @@ def compare_command(
         raise ConfigError(f"--json and --format {form} exclude each other; give one")
     shown = "json" if as_json else form
     if runs:
-        given: dict[str, object] = {
+        only_new: dict[str, object] = {
             "--methods": methods,
             "--spec": spec,
             "--beta": beta,
             "--rounds": rounds,
             "--seeds": seeds,
         }
-        given |= {"--set": overrides or None, "--workers": workers}
-        given |= {"--resume": resume or None, "--overwrite": overwrite or None}
-        for option, value in given.items():
+        only_new |= {"--set": overrides or None, "--workers": workers}
+        only_new |= {"--resume": resume or None, "--overwrite": overwrite or None}
+        for option, value in only_new.items():
             if value is not None:
                 raise ConfigError(f"{option} is for runs to be made, but {runs[0]} is there already; leave it out")
         _compare_runs(runs, out or FOLDER, (reference, normaliser), shown)
@@ -95,8 +96,8 @@ def compare_command(
     if methods is None and spec is None:
         raise ConfigError("nothing to compare; give folders of runs, --methods a,b,c or --spec FILE")
     options = {"rounds": rounds, "seeds": seeds, "normaliser": normaliser, "execution.workers": workers}
-    laid_over = [f"{key}={value}" for key, value in options.items() if value is not None] + (overrides or [])
-    built = _spec_of(spec, methods, beta, laid_over)
+    given = {key: value for key, value in options.items() if value is not None}
+    built = _spec_of(spec, methods, beta, overrides or [], given)
     _check_reference(reference, [m.name for m in built.methods])
     _run_and_compare(built, out or RUN_FOLDER, reference, shown, resume=resume, overwrite=overwrite)
 
@@ -138,7 +139,9 @@ def _run_and_compare(
     _tell(found, files, shown)
 
 
-def _spec_of(path: Path | None, methods: str | None, beta: str | None, overrides: list[str]) -> Spec:
+def _spec_of(
+    path: Path | None, methods: str | None, beta: str | None, overrides: list[str], options: Mapping[str, Any]
+) -> Spec:
     """The spec with the contenders asked for; a name that the spec defines is taken from there."""
     from fedparity.experiment.compare import with_betas
     from fedparity.experiment.methods import METHODS
@@ -146,7 +149,10 @@ def _spec_of(path: Path | None, methods: str | None, beta: str | None, overrides
     from fedparity.experiment.spec_file import load, parse, to_toml
     from fedparity.experiment.starters import read_starter
 
-    base = parse(read_starter("compare"), "--set", overrides) if path is None else load(path, overrides)
+    if path is not None:
+        base = load(path, overrides, options)
+    else:
+        base = parse(read_starter("compare"), "--set", overrides, options)
     own = {} if path is None else {m.name: m for m in base.methods}
     chosen: list[MethodSpec] = list(own.values())
     if methods is not None:

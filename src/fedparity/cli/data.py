@@ -67,9 +67,16 @@ def _fetch_weights(name: str, source: Path | None, *, as_json: bool) -> None:
 
 @data_app.command("show", cls=Command)
 def show_command(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A data set's name, or an .npz file.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A data set's name, or an .npz, .csv or .parquet file.")],
     *,
-    partition: Annotated[str, typer.Option(help="NAME[:key=value,...] (fedparity data list).")] = "labels:k=2",
+    partition: Annotated[
+        str | None,
+        typer.Option(
+            help="NAME[:key=value,...] (fedparity data list).", show_default="labels:k=2; with --client groups"
+        ),
+    ] = None,
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Tables: the column of labels.")] = "label",
+    client: Annotated[str, typer.Option(metavar="COLUMN", help="Tables: the column that says whose each row is.")] = "",
     clients: Annotated[int, typer.Option(help="Clients (N).")] = 100,
     seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
     out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("partition.svg"),
@@ -78,15 +85,23 @@ def show_command(
     """Deal a data set to clients and draw who holds what.
 
     fedparity data show digits --partition dirichlet:alpha=0.5 --clients 20
+    fedparity data show beds.csv --label outcome --client hospital --clients 3
     """
     from fedparity.core.files import write_text
+    from fedparity.data import load, open_data
     from fedparity.data.partitions import PARTITIONS
+    from fedparity.data.table import SUFFIXES
     from fedparity.report.partition import draw_partition
 
     if out.suffix != ".svg":
         raise ConfigError(f"--out {out} must end in .svg")
+    if client and not data.endswith(SUFFIXES):
+        raise ConfigError(f"--client names a column of a table, but {data} is none; leave it out")
+    partition = partition or ("groups" if client else "labels:k=2")
     scheme = PARTITIONS.build(partition)
-    found = _open(data)
+    found = (
+        open_data(data, label, client) if data.endswith((".npz", *SUFFIXES)) else load(data)
+    )  # names are never downloaded here
     dealt = scheme.split(found.y_train, found.y_test, clients, seed, found.groups)
     write_text(out, draw_partition(dealt.matrix(), f"{found.name}, {partition}") + "\n")
     summary = _summary(dealt, found, partition, seed, out)
@@ -94,12 +109,6 @@ def show_command(
         print_json(summary)
     else:
         _show(summary)
-
-
-def _open(data: str) -> DataSet:
-    from fedparity.data import load, load_npz
-
-    return load_npz(data) if data.endswith(".npz") else load(data)
 
 
 def _summary(dealt: Partition, data: DataSet, partition: str, seed: int, out: Path) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from fedparity.cli.paper import paper_command
 from fedparity.cli.report import report_command
 from fedparity.cli.run import demo_command, init_command, run_command
 from fedparity.cli.schedule import schedule_command
+from fedparity.cli.simulate import simulate_command
 from fedparity.cli.trace import trace_app
 from fedparity.cli.tune import tune_command
 from fedparity.cli.verify import verify_command
@@ -54,6 +55,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "paper": paper_command,
     "claims": claims_command,
     "attack": attack_command,
+    "simulate": simulate_command,
 }
 
 app = group(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.reprs import one_line
 
 
 def _refuse(name: str, value: object, rule: str) -> ConfigError:
-    shown = repr(value) if isinstance(value, str) else value
+    shown = one_line(value) if isinstance(value, (str, int)) else value  # some numbers are too long to be written
     return ConfigError(f"{name}={shown} must be {rule}")
 
 
@@ -49,10 +51,24 @@ def between(name: str, value: float, low: float, high: float) -> None:
         raise _refuse(name, value, f"between {low:g} and {high:g}")
 
 
-def at_least(name: str, value: int, low: int) -> None:
-    """Refuse anything but a whole number of at least `low`."""
+def at_least(name: str, value: int, low: int, high: int | None = None) -> None:
+    """Refuse anything but a whole number of at least `low` and, if it is given, at most `high`."""
     if not (_whole(value) and value >= low):
         raise _refuse(name, value, f"a whole number of at least {low}")
+    if high is not None and value > high:
+        raise _refuse(name, value, f"a whole number of at most {high}")
+
+
+def instance(name: str, value: object, kind: type, fix: str = "") -> None:
+    """Refuse anything but an object of a class; `fix` says how to get one."""
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name}={one_line(value)} must be a {kind.__name__}{fix and '; '}{fix}")
+
+
+def path(name: str, value: object) -> None:
+    """Refuse anything that is not the path of a file or folder."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise ConfigError(f"{name}={one_line(value)} must be a path; write it as text")
 
 
 def is_encodable(text: str) -> bool:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.credit import credit, credit_late
-from fedparity.core.errors import ConfigError, RoundError
+from fedparity.core.errors import ConfigError
 from fedparity.core.fit import check_fit
 from fedparity.core.gate import Gate
 from fedparity.core.grow import Grows, grown
@@ -43,9 +43,9 @@ from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
 from fedparity.core.rows import Step, combine
-from fedparity.core.selection import both, ids_of, select, weigh
+from fedparity.core.selection import both, ids_of, label_counts, select, weigh
 from fedparity.core.spill import SpillFile
-from fedparity.core.state import State
+from fedparity.core.state import State, check_answers
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     NO_IDS,
@@ -129,8 +129,9 @@ class Coordinator:
         for name, table in COMPONENTS.items():
             if (given := getattr(self, name)) is not None or name != "estimator":
                 object.__setattr__(self, name, table.of(given))
-        if self.labels is not None:
-            object.__setattr__(self, "labels", np.asarray(self.labels))
+        object.__setattr__(self, "labels", label_counts(self.labels))
+        checks.instance("gate", self.gate, Gate, "Gate(max_norm=10) makes one")
+        checks.instance("spill", self.spill, SpillFile)
         checks.at_least("cohort", self.cohort, 1)
         checks.at_least("seed", self.seed, 0)
         check_fit({"weighting": self.weighting, "memory": self.memory, "local": self.local})
@@ -138,9 +139,8 @@ class Coordinator:
             checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
         if self.min_reports > self.asked:
-            raise ConfigError(
-                f"min_reports={self.min_reports} but only {self.asked} are asked; lower it or raise cohort"
-            )
+            few = f"min_reports={self.min_reports} but only {self.asked} are asked"
+            raise ConfigError(f"{few}; lower it or raise cohort")
 
     def __repr__(self) -> str:
         return short(self)
@@ -213,6 +213,7 @@ class Coordinator:
 
     def grow(self, state: State, num_clients: int) -> State:
         """The state with clients added that registered since; what is known of the others stays."""
+        checks.at_least("clients", num_clients, 0)
         if num_clients <= state.ledger.num_clients:
             return state
         larger: State = grown(state, self.init(num_clients, state.params))
@@ -235,6 +236,7 @@ class Coordinator:
         `losses(params, clients, samples)` is asked only by schedulers that choose by the loss of the model as it is.
         Who is `busy` is online, too, but cannot be asked.
         """
+        checks.instance("state", state, State, "Coordinator.init makes the first")
         estimator = self.estimator_in_use
         available = ids_of(available, f"round {state.round}: available", state.ledger.num_clients)
         busy = ids_of(busy, f"round {state.round}: busy", state.ledger.num_clients)
@@ -298,8 +300,7 @@ class Coordinator:
 
     def step(self, state: State, plan: RoundPlan, reports: Iterable[ClientReport]) -> tuple[Stepped, State]:
         """The first half of `absorb`: the model moves. For frameworks that evaluate it before clients are credited."""
-        if plan.round != state.round:
-            raise RoundError(f"plan is of round {plan.round} but the state is at {state.round}; absorb plans in order")
+        check_answers(state, plan, reports)
         intake = sort_out(self.gate, plan, reports, state.offers)
         few = len(intake.used) + len(intake.late) < self.min_reports
         step = self._step(state, plan, intake.nothing if few else intake)

@@ -6,9 +6,12 @@ import gzip
 import os
 import secrets
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from fedparity.core.errors import OutputError
+from fedparity.core.system import NEW, system
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -26,10 +29,13 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     temporary: Path | None = None
     try:
         hidden = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-        with hidden.open("xb") as file:  # not mkstemp, whose files only their owner may read
-            temporary = hidden
-            file.write(data)
-        hidden.replace(target)
+        handle = system().open(hidden, NEW)  # not mkstemp, whose files only their owner may read
+        temporary = hidden
+        try:
+            write_all(handle, data)
+        finally:
+            system().close(handle)
+        system().replace(hidden, target)
         temporary = None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -37,6 +43,13 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def write_all(handle: int, data: Any) -> None:
+    """Write bytes, or an array laid out in one piece, to the last."""
+    view = memoryview(data).cast("B")
+    while view:
+        view = view[system().write(handle, view) :]
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
@@ -50,7 +63,8 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 def remove(path: str | os.PathLike[str]) -> None:
     """Remove a file; one that is not there is fine."""
     try:
-        Path(path).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            system().unlink(Path(path))
     except OSError as error:
         raise OutputError(f"{path}: cannot be removed ({error.strerror}); remove it yourself") from error
 

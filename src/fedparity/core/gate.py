@@ -83,6 +83,8 @@ class Gate:
     """Most samples that a row counts for, as a multiple of the median of its round; None: as many as it claims."""
 
     def __post_init__(self) -> None:
+        for name, kind in (("run", str), ("key", bytes), ("remote", bool)):
+            checks.instance(name, getattr(self, name), kind)
         checks.positive("max_norm", self.max_norm)
         checks.at_least("max_samples", self.max_samples, 1)
         checks.at_least("max_age", self.max_age, 0)

@@ -6,7 +6,7 @@ Methods compared run side by side on one engine, hence on one availability: each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -68,9 +68,7 @@ def run_side_by_side(
 
     `after` is called when the observers have been told: it may store the state, or raise to stop the run.
     """
-    checks.at_least("rounds", rounds, 1)
-    if not (hasattr(methods, "items") and methods):
-        raise ConfigError(f"methods={one_line(methods)} must have at least one entry; give a coordinator by name")
+    _check_given(methods, rounds, observers)
     known = clients_of(engine)
     if num_clients is not None and known is not None and num_clients != known:
         raise ConfigError(f"num_clients={num_clients} but the engine has {known}; leave it out")
@@ -97,6 +95,15 @@ def run_side_by_side(
             if after is not None:
                 after(name, record, state)
     return now
+
+
+def _check_given(methods: Mapping[str, Coordinator], rounds: int, observers: Sequence[Observer]) -> None:
+    checks.at_least("rounds", rounds, 1)
+    if not (hasattr(methods, "items") and methods):
+        raise ConfigError(f"methods={one_line(methods)} must have at least one entry; give a coordinator by name")
+    for coordinator in methods.values():
+        checks.instance("coordinator", coordinator, Coordinator)
+    checks.instance("observers", observers, Iterable, "give them as a list")
 
 
 def clients_of(engine: Engine) -> int | None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+SMALLEST, LARGEST = 1e-30, 1e9
+"""Of a setting, in size: beyond them sums of it overflow, vanish or do not fit a counter."""
 OURS = "fedparity"
 """Where our own components come from, as lists say it."""
 _NAME = re.compile(r"[^\W\d][\w-]*")
@@ -263,9 +265,12 @@ def convert(label: str, given: Any, hint: Any) -> Any:
         raise ConfigError(f"{label}={one_line(given)} must be {_name(hint)}") from error
     except PydanticUserError as error:
         raise ConfigError(f"{label}={one_line(given)} cannot be given as text; give an object that has it") from error
-    if any(isinstance(x, float) and not math.isfinite(x) for x in (found if isinstance(found, tuple) else (found,))):
+    numbers = [x for x in (found if isinstance(found, tuple) else (found,)) if isinstance(x, (int, float))]
+    if not all(math.isfinite(x) for x in numbers if isinstance(x, float)):
         raise ConfigError(f"{label}={one_line(given)} must be a finite number")
-    return found
+    if not all(x == 0 or SMALLEST <= abs(x) <= LARGEST for x in numbers):
+        raise ConfigError(f"{label}={one_line(given)} must be 0, or between {SMALLEST:g} and {LARGEST:g} in size")
+    return 0.0 if isinstance(found, float) and found == 0 else found  # -0.0 is a 0 below 0 to some
 
 
 def _name(hint: Any) -> str:

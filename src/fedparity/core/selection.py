@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.errors import RoundError
+from fedparity.core.errors import ConfigError, RoundError
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Scheduler, Weighting
 from fedparity.core.reprs import one_line
@@ -106,6 +106,16 @@ def _array(given: object, kinds: str, what: str) -> NDArray[Any]:
         kind = "whole numbers" if kinds == "iu" else "numbers"
         raise RoundError(f"{what} must be an array of {kind}, not {one_line(given)}")
     return array
+
+
+def label_counts(given: object) -> NDArray[np.int64] | None:
+    """Samples per client and label: whole numbers of at least 0; None: not known."""
+    if given is None:
+        return None
+    counts = np.asarray(given)
+    if counts.ndim != 2 or counts.dtype.kind not in "iuf" or not ((counts >= 0) & (counts == np.floor(counts))).all():
+        raise ConfigError(f"labels={one_line(given)} must be whole numbers of at least 0, clients x labels")
+    return counts
 
 
 def both(available: Ids, busy: Ids) -> Ids:

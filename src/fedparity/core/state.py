@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedparity.core import tree
+from fedparity.core import checks, tree
+from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
 from fedparity.core.marks import PER_CLIENT
-from fedparity.core.types import Vector
+from fedparity.core.types import ClientReport, RoundPlan, Vector
 
 if TYPE_CHECKING:
     from fedparity.core.coordinator import Coordinator
@@ -64,3 +66,12 @@ class State:
 
     def __repr__(self) -> str:
         return f"State(round {self.round}, {self.ledger.num_clients} clients, a model of {len(self.params)} numbers)"
+
+
+def check_answers(state: State, plan: RoundPlan, reports: Iterable[ClientReport]) -> None:
+    """Whether these are the answers to a plan of this state's round, or an error that says what was given instead."""
+    checks.instance("state", state, State, "Coordinator.plan returns it")
+    checks.instance("plan", plan, RoundPlan, "Coordinator.plan makes one")
+    checks.instance("reports", reports, Iterable, "give the ClientReports of the round")
+    if plan.round != state.round:
+        raise RoundError(f"plan is of round {plan.round} but the state is at {state.round}; absorb plans in order")

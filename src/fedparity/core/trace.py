@@ -60,6 +60,7 @@ class Trace:
 
     def __post_init__(self) -> None:
         checks.at_least("clients", self.num_clients, 1)
+        _check_kinds(self)
         if len(self.starts) < 2:
             raise ConfigError("rounds=0 must be at least 1: a trace without rounds says nothing")
         if self.starts[0] != 0 or self.starts[-1] != len(self.clients) or (np.diff(self.starts) < 0).any():
@@ -71,11 +72,7 @@ class Trace:
         unsorted[self.starts[1:-1][(self.starts[1:-1] > 0) & (self.starts[1:-1] < len(self.clients))] - 1] = False
         if unsorted.any():
             raise ConfigError("the clients of each round of a trace must be sorted, each once")
-        if self.names is not None and not is_encodable("".join(self.names)):
-            wrong = next((name for name in self.names if not is_encodable(name)), "".join(self.names))
-            raise ConfigError(f"client {wrong!r} is not a name that can be written as UTF-8; rename it")
-        if self.names is not None and not len(self.names) == len(set(self.names)) == self.num_clients:
-            raise ConfigError(f"{len(set(self.names))} names for {self.num_clients} clients; give each its own")
+        _check_names(self.names, self.num_clients)
         if self.stays is not None and len(self.stays) != len(self.clients):
             raise ConfigError("'stays' of a trace must have one entry for each client online in each round")
 
@@ -164,9 +161,31 @@ class Trace:
     def with_dropout(self, rate: float, rng: np.random.Generator) -> Trace:
         """The same trace in which each online client leaves mid-round with probability `rate`."""
         checks.between("dropout", rate, 0, 1)
+        checks.instance("rng", rng, np.random.Generator, "stream(seed, 'dropout') makes one")
         kept = rng.random(len(self.clients)) >= rate
         stays = kept if self.stays is None else kept & self.stays
         return Trace(self.num_clients, self.starts, self.clients, stays, self.names, self.before)
+
+
+def _check_kinds(trace: Trace) -> None:
+    for name in ("starts", "clients"):
+        given: object = getattr(trace, name)
+        if not (isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "iu"):
+            raise ConfigError(f"{name}={one_line(given)} must be an array of whole numbers; use Trace.from_rounds")
+    if trace.before is not None:
+        checks.instance("before", trace.before, Trace)
+
+
+def _check_names(names: Any, num_clients: int) -> None:
+    if names is None:
+        return
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"names={one_line(names)} must be texts, one per client")
+    if not is_encodable("".join(names)):
+        wrong = next((name for name in names if not is_encodable(name)), "".join(names))
+        raise ConfigError(f"client {wrong!r} is not a name that can be written as UTF-8; rename it")
+    if not len(names) == len(set(names)) == num_clients:
+        raise ConfigError(f"{len(set(names))} names for {num_clients} clients; give each its own")
 
 
 def _array(given: object, what: str) -> NDArray[Any]:

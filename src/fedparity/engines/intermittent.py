@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.loop import clients_of
 from fedparity.core.protocols import Engine, Measure
@@ -25,6 +26,7 @@ class Intermittent(Engine):
 
     def __post_init__(self) -> None:
         there = clients_of(self.engine)
+        checks.instance("trace", self.trace, Trace, "Trace.from_matrix(online) makes one")
         if there is not None and there != self.num_clients:
             raise ConfigError(f"the trace has {self.num_clients} clients but the engine {there}; give the same number")
 

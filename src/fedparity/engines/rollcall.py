@@ -30,6 +30,8 @@ class NoTraining(Engine):
         checks.at_least("clients", self.num_clients, 1)
         if self.gains is not None and np.shape(self.gains) != (self.num_clients,):
             raise ConfigError(f"gains has shape {np.shape(self.gains)}; give one number per client, {self.num_clients}")
+        if self.gains is not None and not np.isfinite(np.asarray(self.gains, dtype=np.float64)).all():
+            raise ConfigError("gains must be finite, one per client")
 
     def available(self, round: int) -> Ids:
         """All of them."""

@@ -181,8 +181,9 @@ class BetaPosterior(Estimator[Counts]):
     """Quantile of the posterior that is the estimate; lower takes clients seldom seen for rarer."""
 
     def __post_init__(self) -> None:
-        positive("a", self.a)
-        positive("b", self.b)
+        for name in ("a", "b"):
+            positive(name, getattr(self, name))
+            between(name, getattr(self, name), 1e-9, 1e9)  # less of it and a client nobody saw has no rate
         between("quantile", self.quantile, 0.001, 0.999)
 
     def init(self, num_clients: int) -> Counts:

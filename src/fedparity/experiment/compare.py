@@ -23,6 +23,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from fedparity.availability import shown_name
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import csv_text
 from fedparity.core.ledger import Normaliser
@@ -198,7 +199,7 @@ class Comparison:
             "seeds": len(self.seeds),
             "clients": self.spec.population.clients,
             "cohort": self.spec.cohort,
-            "availability": self.spec.population.shown,
+            "availability": shown_name(self.spec.population.shown),
             "reference": self.reference,
             "normaliser": self.normaliser,
             "metrics": {

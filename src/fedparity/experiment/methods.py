@@ -51,10 +51,10 @@ _OURS = {
     "parity_opportunity": Method("Parity, towards equal selections per round online.", "parity:target=opportunity"),
     "parity_utility": Method("Parity, towards equal utility per round online.", "parity:target=utility"),
     "deployment": Method(
-        "Parity as deployed: a quota, a bound per round, updates cut to the usual length, weights of at most 3/m.",
+        "Parity as deployed: a quota, a bound per round, updates cut to the usual length, weights of at most 1/m.",
         "parity_deployment",
         "clipped_past",
-        gate=Gate(max_weight=3, most_samples=3),
+        gate=Gate(max_weight=1, most_samples=3),
     ),
     "cup": _cup(
         "The whole system: parity's schedule, utility credited to the absent, their last updates in the step.",

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from fedparity.availability import shown_name
+from fedparity.core import checks
 from fedparity.core.errors import InputError
 from fedparity.core.imports import without_imports
 from fedparity.core.journal import GENESIS, from_json
@@ -115,6 +117,7 @@ class Run:
     @classmethod
     def open(cls, folder: str | Path) -> Run:
         """A stored run as far as it came; its folder stays as it is."""
+        checks.path("folder", folder)
         with Store.read(folder) as store:
             return cls.stored(store)
 
@@ -241,7 +244,7 @@ class Run:
             "rounds": self.rounds,
             "cohort": self.spec.cohort,
             "seeds": self.seeds,
-            "availability": self.spec.population.shown,
+            "availability": shown_name(self.spec.population.shown),
             "utility": component_text(self.spec.utility),
             "normaliser": self.spec.reading,
             "complete": self.complete,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedparity.core import checks
 from fedparity.core.coordinator import Coordinator
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.gate import Gate
@@ -74,6 +75,7 @@ def draw_trace(spec: Spec) -> Trace:
             start=people.start,
             work_seconds=people.work_seconds,
             rule=people.rule,
+            open_end=people.open_end is not False,
             watch=people.watch,
         )
     else:
@@ -209,7 +211,7 @@ def _run_seed(  # noqa: PLR0917 - one caller
     now = {name: coordinator.init(task.num_clients, first, trace.before) for name, coordinator in methods.items()}
     if store is not None:
         for name, fresh in now.items():
-            now[name] = store.load(seed, name, classes_in(fresh)) or fresh
+            now[name] = store.load(seed, name, classes_in(fresh), anew=True) or fresh
     last = spec.methods[-1].name
 
     def after(method: str, done: RoundRecord, state: State) -> None:
@@ -285,6 +287,9 @@ def execute(
     done again; clients that were erased do not come back. A repetition that was cut short counts only if there is no
     whole one.
     """
+    checks.instance("spec", spec, Spec, "Spec(methods=[...]) makes one")
+    if trace is not None:
+        checks.instance("trace", trace, Trace, "Trace.from_matrix(online) makes one")
     spec = spec if task is None else owned(spec, task)
     if out is None:
         return _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)

@@ -216,6 +216,7 @@ def schedule(
 
     by="opportunity" also computes how even counts per round online could have been, which takes longer.
     """
+    checks.instance("setting", setting, Setting)
     checks.at_least("workers", workers, 1)
     checks.one_of("by", by, get_args(Target))
     name = name or (scheduler if isinstance(scheduler, str) else type(scheduler).__name__)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -14,9 +15,11 @@ from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.spec_errors import VERSION, one_line
 from fedparity.experiment.spec_parts import written
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-def load(path: str | Path, overrides: Sequence[str] = ()) -> Spec:
-    """A spec file, with `key=value` overrides (`population.clients=50`) laid over it."""
+
+def load(path: str | Path, overrides: Sequence[str] = (), options: Mapping[str, Any] = NOTHING) -> Spec:
+    """A spec file, with `options` by key and then `key=value` overrides (`population.clients=50`) laid over it."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -24,26 +27,32 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Spec:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read as text ({reason}); give a spec file in UTF-8") from error
-    return parse(text, str(path), overrides)
+    return parse(text, str(path), overrides, options)
 
 
-def parse(text: str, source: str, overrides: Sequence[str] = ()) -> Spec:
-    """A spec from TOML text; `source` stands in messages."""
+def parse(text: str, source: str, overrides: Sequence[str] = (), options: Mapping[str, Any] = NOTHING) -> Spec:
+    """A spec from TOML text; `source` stands in messages, or the option that brought in what is wrong."""
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: not valid TOML: {error}") from error
+    given_by: dict[str, str] = {}
+    for key, value in options.items():
+        _put(values, key, value, key)
+        given_by[key] = f"--{key.rpartition('.')[2]}"
     for override in overrides:
-        _lay_over(values, override)
+        given_by[_lay_over(values, override)] = "--set"
     if "version" not in values:
         raise InputError(f"{source}: key 'version' is missing; add it (version = {VERSION})")
     try:
         return Spec.model_validate(values)
     except ValidationError as error:
-        raise InputError(f"{source}: {one_line(error, Spec)}") from error
+        where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+        raise InputError(f"{given_by.get(where, source)}: {one_line(error, Spec)}") from error
 
 
-def _lay_over(values: dict[str, Any], override: str) -> None:
+def _lay_over(values: dict[str, Any], override: str) -> str:
+    """Put the value of an override in its place; its key."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {override!r} must be written key=value, for example population.clients=50")
@@ -51,11 +60,16 @@ def _lay_over(values: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"v = {text}")["v"]
     except (ValueError, RecursionError):
         value = text
-    *parents, last = key.strip().split(".")
+    _put(values, key.strip(), value, override)
+    return key.strip()
+
+
+def _put(values: dict[str, Any], key: str, value: Any, shown: str) -> None:
+    *parents, last = key.split(".")
     for parent in parents:
         inner = values.setdefault(parent, {})
         if not isinstance(inner, dict):
-            raise ConfigError(f"--set {override!r}: {parent!r} is not a table")
+            raise ConfigError(f"--set {shown!r}: {parent!r} is not a table")
         values = inner
     values[last] = value
 
@@ -90,6 +104,7 @@ def starter() -> str:
 EXAMPLES = {
     "normaliser": "participation",
     "population.rule": "charging & wifi",
+    "population.open_end": False,
     "population.round_seconds": 1800.0,
     "population.start": 0,
     "population.work_seconds": 0,

@@ -119,6 +119,9 @@ class Population(Part):
         description="who is there: NAME[:key=value,...] (fedparity list availability) or the path of a trace file",
     )
     rule: str | None = Field(default=None, description="trace files of events: when a device is ready")
+    open_end: bool | None = Field(
+        default=None, description="trace files of events: false drops what is open at a device's end, as FLASH does"
+    )
     round_seconds: float | None = Field(default=None, gt=0, description="trace files: seconds between rounds")
     start: float | None = Field(default=None, ge=0, description="trace files: seconds after the earliest first_seen")
     work_seconds: float | None = Field(
@@ -165,7 +168,7 @@ class Population(Part):
                 raise ValueError(f"speed: {error}") from error
         if self.path is not None:
             return self
-        for key in ("rule", "round_seconds", "start", "work_seconds", "watch"):
+        for key in ("rule", "open_end", "round_seconds", "start", "work_seconds", "watch"):
             if getattr(self, key) is not None:
                 raise ValueError(f"{key} is for trace files, but {self.availability!r} is a model; leave it out")
         _ = self.model

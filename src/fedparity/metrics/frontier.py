@@ -170,8 +170,7 @@ def _lowest_cv(trace: Trace, cohort: int, weights: FloatArray) -> Frontier:
 
 
 def _checked(trace: object, cohort: int) -> None:
-    if not isinstance(trace, Trace):
-        raise ConfigError(f"trace={one_line(trace)} must be a Trace; Trace.from_matrix(online) makes one")
+    checks.instance("trace", trace, Trace, "Trace.from_matrix(online) makes one")
     checks.at_least("cohort", cohort, 1)
 
 

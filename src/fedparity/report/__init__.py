@@ -12,6 +12,7 @@ from functools import cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.files import write_text
 from fedparity.report.frame import document
@@ -33,8 +34,10 @@ def require() -> None:
 def render(run: Run, spec_text: str | None = None) -> str:
     """The page; `spec_text` is the spec as its author wrote it, if that is at hand. Same run, same bytes."""
     require()
+    from fedparity.experiment.run import Run
     from fedparity.report.page import choices, context
 
+    checks.instance("run", run, Run, "Run.open(folder) opens one")
     found = context(run, spec_text)
     return document(
         run.spec.name, fill("page.html.j2", found), style=choices(len(found["strip"].tabs), len(run.methods))

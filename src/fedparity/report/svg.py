@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import math
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -31,8 +32,8 @@ def printable(value: str) -> str:
 
 
 def legal(c: str) -> bool:
-    """Not a control character: some are illegal in XML, others turn the direction of what follows."""
-    return c.isprintable() or (c.isspace() and (c >= " " or c in "\t\n\r"))
+    """Not a control character: some are illegal in XML, others turn the direction of what follows or break a line."""
+    return c.isprintable() or c in "\t\n\r" or unicodedata.category(c) == "Zs"
 
 
 def num(value: float) -> str:

@@ -30,7 +30,7 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
     {
         "parity": Parity,
         "parity_deployment": partial(
-            WithCompany, inner="with_quota:inner=parity:ratio=1.1;;ahead=false;;newcomers=last;spare=fill", share=1 / 3
+            WithQuota, inner="with_company:inner=parity:ratio=1.1;;ahead=false;;newcomers=last", lifetime=1.05
         ),
         "rollout": Rollout,
         "uniform": Uniform,

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.ledger import Ledger
 from fedparity.core.marks import CLIENT_NUMBERS, PER_CLIENT
 from fedparity.core.protocols import Feedback, Learner, Scheduler
 from fedparity.core.types import BoolArray, Ids, ReportField, RoundView
@@ -85,6 +86,15 @@ def _built(inner: str | Mapping[str, Any] | Scheduler[Any]) -> Scheduler[Any]:
     if not isinstance(inner, Scheduler):
         raise ConfigError(f"inner={inner!r} must be a scheduler, or the text of one such as 'parity:target=share'")
     return inner
+
+
+def counted(ledger: Ledger, window: int) -> BoolArray:
+    """Who is of the population; who registered during the run is if it stayed a window and was seen in the last."""
+    if ledger.since is None:
+        return np.ones(ledger.num_clients, dtype=np.bool_)
+    lately = ledger.rounds - window
+    stayed = (ledger.last_online >= lately) & (ledger.last_online - ledger.since >= window)
+    return np.asarray((ledger.since == 0) | stayed)  # names alone dilute nothing
 
 
 def only(view: RoundView, kept: BoolArray, cohort: int) -> RoundView:

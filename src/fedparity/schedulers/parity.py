@@ -43,8 +43,11 @@ client whose utility is luck or timing is neither dropped nor pampered for it. q
 everybody else and falls to 0 as their losses stay behind (`skew` from 1.02 to 1.1): where availability tells the data,
 holding back who gains much would starve the model of what only they know, so that there the rule is equal opportunity.
 Only once gains are seen to be the clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no
-other cure than slots: then the band opens, to b^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains nothing
-then comes last. At alpha = 1 a client that scales its reports changes nothing.
+other cure than slots: then the band opens, up to b^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains
+nothing then comes last. It opens a little at first and further only while that is seen to bring u_k / pi_k closer
+together; where it drives them apart, because who has least does not gain by being asked more, it closes
+(`gains.Trust`). Nobody who gains is held back more than `HELD` times, so that the model goes on learning from
+everybody. At alpha = 1 a client that scales its reports changes nothing.
 
 Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: the order
 stays within sqrt(ratio) of that by opportunity. A quota bounds what anything can do: `with_quota` around parity; rates
@@ -67,9 +70,9 @@ from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Feedback, Scheduler
 from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import lowest
-from fedparity.schedulers.gains import Gains
+from fedparity.schedulers.gains import Gains, Trust
 
-BAND, OPEN, MOST_PRUDENT = 1.5, 20.0, 4.0
+BAND, OPEN, HELD, MOST_PRUDENT = 1.5, 20.0, 4.0, 4.0
 ALIKE, APART = 1.02, 1.1
 """Skews between which availability comes to be taken to tell the data."""
 CROWDED, NOTHING = 1 / 3, 0.05
@@ -87,6 +90,8 @@ class Course:
     """Learned for target = utility alone."""
     entry: FloatArray = field(metadata=PER_CLIENT)
     """What each newcomer counts as having been given when it came; NaN: it has not been seen yet."""
+    trust: Trust = field(default_factory=Trust)
+    """How far gains may be acted on."""
 
     @property
     def rate(self) -> float:
@@ -138,6 +143,7 @@ class Parity(Scheduler[Course]):
         """Take in what a round was worth to those that took part."""
         if state.gains is not None and feedback.reports:
             state.gains.learn(np.array([r.client for r in feedback.reports], dtype=np.int64), feedback.ledger)
+            state.trust.review(state.gains, feedback.ledger)
         return state
 
     def select(self, state: Course, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, Course]:
@@ -165,7 +171,7 @@ class Parity(Scheduler[Course]):
         by_count = np.asarray(given / online**beta, dtype=np.float64)
         if state.gains is None or not len(ids) or state.gains.recent.value() <= 0:
             return by_count
-        return self._by_utility(state.gains, view, outlook / online, by_count, state.rate)
+        return self._by_utility(state.gains, view, outlook / online, by_count, state)
 
     def _outlook(self, rate: float, view: RoundView) -> FloatArray:
         """Selections that each client can still count on."""
@@ -177,7 +183,7 @@ class Parity(Scheduler[Course]):
         return np.asarray(rate * counted * view.remaining, dtype=np.float64)
 
     def _by_utility(
-        self, gains: Gains, view: RoundView, outlook: FloatArray, by_count: FloatArray, rate: float
+        self, gains: Gains, view: RoundView, outlook: FloatArray, by_count: FloatArray, state: Course
     ) -> FloatArray:
         """Where utility puts each client, as far as the band around equal opportunity lets it."""
         ids, ledger, t = view.available, view.ledger, view.ledger.rounds + 1
@@ -195,10 +201,12 @@ class Parity(Scheduler[Course]):
         counted = by_count / np.median(by_count)
         if self.ratio is not None:
             return np.clip(key, counted / math.sqrt(self.ratio), counted * math.sqrt(self.ratio))
-        choice = (1 - rate) ** 2 if rate < CROWDED else 0.0
+        choice = (1 - state.rate) ** 2 if state.rate < CROWDED else 0.0
         blind = min(max((APART - gains.skew()) / (APART - ALIKE), 0.0), 1.0)
-        band = BAND ** ((choice + (OPEN - 1) * own) * blind)
-        return np.where(relative < NOTHING, np.inf, np.clip(key, counted / math.sqrt(band), counted * band * band))
+        band = BAND ** ((choice + (OPEN - 1) * own * state.trust.level) * blind)
+        return np.where(
+            relative < NOTHING, np.inf, np.clip(key, counted / math.sqrt(band), counted * min(band * band, HELD))
+        )
 
 
 def _entered(entry: FloatArray, ids: Ids, since: NDArray[np.int32], behind: FloatArray) -> FloatArray:

@@ -44,7 +44,7 @@ class Rollout(Scheduler[Course]):
     """How much parity's outlook counts beside the sampled ends; higher is closer to parity."""
 
     def __post_init__(self) -> None:
-        checks.at_least("samples", self.samples, 1)
+        checks.at_least("samples", self.samples, 1, 10_000)
         checks.not_negative("theta", self.theta)
 
     def init(self, num_clients: int) -> Course:

@@ -1,6 +1,11 @@
 """A quota around any scheduler: nobody is asked for more than so many times the fair share.
 
     times k was asked in any `window` of W rounds  <=  max(1, floor(quota * m W / N))
+    times k was asked in its first t rounds        <=  floor(lifetime * m t / N) + floor((quota - 1) * m W / N)
+
+The second one holds if `lifetime` is given: a window's quota alone lets a client that never leaves have `quota` times
+the fair share for ever where few others come. Its last term, one at least, is for those who were there from the start:
+who registers later is first asked after a fair turn of N / m rounds, so that registering anew gains nothing.
 
 Clients at their quota are hidden from the inner scheduler, so its inclusion probabilities stay true. Slots that only
 they could take stay empty, or with `spare = "fill"` the inner scheduler gives them to some of them after all: nobody
@@ -17,10 +22,9 @@ from typing import Literal
 import numpy as np
 
 from fedparity.core import checks
-from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Feedback
 from fedparity.core.types import NO_IDS, BoolArray, Cohort, RoundView
-from fedparity.schedulers.inner import Watched, Wrapper, only
+from fedparity.schedulers.inner import Watched, Wrapper, counted, only
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class WithQuota(Wrapper):
     """Most selections per window, as a multiple of the fair share; lower is stricter."""
     window: int = 100
     """Rounds that the quota looks back over; longer windows allow longer bursts."""
+    lifetime: float | None = None
+    """Most selections since a client registered, as a multiple of the fair share; none: only the window counts."""
     spare: Literal["empty", "fill"] = "empty"
     """Slots that only clients at their quota could take: stay empty, or are filled with them after all."""
 
@@ -38,6 +44,8 @@ class WithQuota(Wrapper):
         Wrapper.__post_init__(self)
         checks.between("quota", self.quota, 1, 1e6)
         checks.at_least("window", self.window, 1)
+        if self.lifetime is not None:
+            checks.between("lifetime", self.lifetime, 1, 1e6)
 
     def init(self, num_clients: int) -> Watched:
         """Nobody has been asked."""
@@ -60,17 +68,16 @@ class WithQuota(Wrapper):
 
     def _below(self, state: Watched, view: RoundView) -> BoolArray:
         """Which of the available have not been asked so often yet."""
-        most = max(1, math.floor(self.quota * (view.cohort * self.window / self._population(view.ledger))))
+        ids, ledger = view.available, view.ledger
+        fair = view.cohort / max(1, int(np.count_nonzero(counted(ledger, self.window))))
+        most = max(1, math.floor(self.quota * (fair * self.window)))
         asked, times = np.unique(np.concatenate([*state.recent, NO_IDS]), return_counts=True)
-        return ~np.isin(view.available, asked[times >= most], assume_unique=True)
-
-    def _population(self, ledger: Ledger) -> int:
-        """N; who registered during the run counts after a window, and while it is seen: names alone dilute nothing."""
-        if ledger.since is None:
-            return ledger.num_clients
-        lately = ledger.rounds - self.window
-        counts = (ledger.since == 0) | ((ledger.since <= lately) & (ledger.last_online >= lately))
-        return max(1, int(np.count_nonzero(counts)))
+        below = ~np.isin(ids, asked[times >= most], assume_unique=True)
+        if self.lifetime is not None:
+            since = 0 if ledger.since is None else ledger.since[ids]
+            burst = np.where(since == 0, max(1, math.floor((self.quota - 1) * (fair * self.window))), 0)
+            below &= ledger.selected[ids] < np.floor(self.lifetime * fair * (ledger.rounds + 1 - since)) + burst
+        return below
 
     def learn(self, state: Watched, feedback: Feedback) -> Watched:
         """As the inner scheduler does."""

@@ -99,11 +99,16 @@ class ArrayFiles:
         """Files that differ from the manifest: swept, unless they are written or read whole before."""
         self._suspect |= set(names)
 
-    def sweep(self, needed: Iterable[str]) -> None:
-        """Remove files that no state needs, and those that are damaged."""
-        kept = {file_of(sha256) for sha256 in needed}
-        damaged = self._suspect - {file_of(sha256) for sha256 in self._sound}
-        for name in self.disk.names():
-            if name in damaged or (name.startswith(FOLDER) and name not in kept):
+    def sweep(self, needed: Iterable[str]) -> list[str]:
+        """Remove files that no state needs, and those that are damaged; those damaged that nobody knew of."""
+        kept = {file_of(sha256): sha256 for sha256 in needed}
+        there = set(self.disk.names())
+        known = self._suspect - {file_of(sha256) for sha256 in self._sound}
+        # A run that was killed has no manifest: of the state before the last nobody has looked at the files yet.
+        unread = [name for name, sha256 in kept.items() if sha256 not in self._sound and name in there - known]
+        found = [name for name in unread if hashlib.sha256(self.disk.read(name)).hexdigest() != kept[name]]
+        for name in there:
+            if name in known or name in found or (name.startswith(FOLDER) and name not in kept):
                 self.disk.remove(name)
         self._suspect.clear()
+        return found

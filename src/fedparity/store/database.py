@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedparity.core.errors import InputError, OutputError
+from fedparity.core.system import system
 from fedparity.store.disk import Disk
 
 DATABASE = "run.db"
@@ -91,7 +92,7 @@ class Database:
     def writable(cls, path: Path) -> Database:
         """Ready for writing: a transaction that is committed is on the disk."""
         with storage_errors(path):
-            connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+            connection = system().connect(path)
             _begin(connection, *PRAGMAS)
         return cls(path, connection)
 

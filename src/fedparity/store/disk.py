@@ -1,7 +1,7 @@
 """The one seam to the file system: whole files, durable before anything refers to them.
 
 A write is a temporary file, fsync, rename, fsync of the folder: after it returns the file survives a crash, and before
-that nobody sees it. Tests put a disk in its place that loses, tears or refuses writes.
+that nobody sees it. Its calls go to `core.system`, where a laboratory puts one that loses, tears or refuses writes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fedparity.core.errors import InputError, OutputError
+from fedparity.core.files import write_all
+from fedparity.core.system import ANEW, LONGER, make_folders, sync, system
 
 Buffer: TypeAlias = Any
 """Bytes, or an array laid out in one piece."""
@@ -41,23 +43,19 @@ class Disk:
         target = self.path(name)
         partial = target.with_name(target.name + PARTIAL)
         try:
-            if not target.parent.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _sync(target.parent.parent)
-            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            make_folders(target.parent)
+            handle = system().open(partial, ANEW)
             try:
                 for part in parts:
-                    view = memoryview(part).cast("B")
-                    while view:
-                        view = view[os.write(handle, view) :]
-                os.fsync(handle)
+                    write_all(handle, part)
+                system().fsync(handle)
             finally:
-                os.close(handle)
-            os.replace(partial, target)  # noqa: PTH105 - the pair of os.open
-            _sync(target.parent)
+                system().close(handle)
+            system().replace(partial, target)
+            sync(target.parent)
         except OSError as error:
             with contextlib.suppress(OSError):
-                partial.unlink()
+                system().unlink(partial)
             raise _unwritten(target, error) from error
 
     def append(self, name: str, data: bytes) -> None:
@@ -65,30 +63,29 @@ class Disk:
         target = self.path(name)
         try:
             new = not target.exists()
-            handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            handle = system().open(target, LONGER)
             try:
                 size = os.fstat(handle).st_size
                 try:
-                    if os.write(handle, data) != len(data):
+                    if system().write(handle, data) != len(data):
                         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301 - one place handles it
-                    os.fsync(handle)
+                    system().fsync(handle)
                 except OSError:
                     with contextlib.suppress(OSError):
-                        os.ftruncate(handle, size)
+                        system().truncate(handle, size)
                     raise
             finally:
-                os.close(handle)
+                system().close(handle)
             if new:
-                _sync(target.parent)
+                sync(target.parent)
         except OSError as error:
             raise _unwritten(target, error) from error
 
     def sync(self, name: str) -> None:
-        """Make a file that somebody else wrote durable."""
+        """Make what somebody else wrote into a file durable; its name is, once its folder is written to again."""
         target = self.path(name)
         try:
-            _sync(target)
-            _sync(target.parent)
+            sync(target)
         except OSError as error:
             raise _unwritten(target, error) from error
 
@@ -102,7 +99,8 @@ class Disk:
     def remove(self, name: str) -> None:
         """Forget a file; one that is gone already is fine."""
         try:
-            self.path(name).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                system().unlink(self.path(name))
         except OSError as error:
             raise OutputError(f"{self.path(name)}: cannot be removed ({error.strerror}); check the folder") from error
 
@@ -112,15 +110,6 @@ class Disk:
             return sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file())
         except OSError as error:
             raise InputError(f"{self.root}: cannot be read ({error.strerror})") from error
-
-
-def _sync(path: Path) -> None:
-    """Make what a file holds, or the names in a folder, durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _unwritten(target: Path, error: OSError) -> OutputError:

@@ -21,7 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedparity.core.errors import ConfigError
-from fedparity.core.journal import GENESIS, link
+from fedparity.core.journal import GENESIS, from_json, link
+from fedparity.core.ledger import Ledger
 from fedparity.core.marks import ENTRIES, MARK, NUMBERS
 from fedparity.core.tree import classes_in
 from fedparity.store.database import DamagedError, digest
@@ -70,11 +71,16 @@ def _rewrite(store: Store, client: int, fresh_of: Fresh) -> dict[str, str]:
     lines: dict[str, str] = {}
     for seed, method in store.contenders():
         fresh = fresh_of(store, method)
-        states[seed, method] = without(store.load(seed, method, classes_in(fresh)), fresh, client)
+        state = without(store.load(seed, method, classes_in(fresh)), fresh, client)
+        left = []
         for done in store.rounds(seed, method):
             new = redact(done.line, client)
+            left.append(from_json(new))
             if new != done.line:
                 lines[f"{seed}/{method}/{done.round}"] = new
+        # A ledger has some columns only if a round needs them, and that may have been this client's.
+        state.ledger = Ledger.replay(state.ledger.num_clients, left)
+        states[seed, method] = state
     digests = {key: hashlib.sha256(line.encode()).hexdigest() for key, line in lines.items()}
     listed = json.dumps(digests, sort_keys=True)
     known = {key: facts for key in states if (facts := store.facts(*key)) is not None}
@@ -101,7 +107,7 @@ def without(part: Any, fresh: Any, client: int, mark: str | None = None) -> Any:
         if mark == NUMBERS:
             return part[part != client]
         if mark == ENTRIES:
-            part[client] = fresh[client]
+            part[client] = 0 if fresh is None else fresh[client]  # a column that a run has only once it needs it
         return part
     if is_dataclass(part) and not isinstance(part, type):
         return replace(

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from fedparity.core.errors import ConfigError, OutputError
+from fedparity.core.system import make_folders
 
 LOCK = "lock"
 TRIES, PAUSE = 6, 0.05
@@ -29,7 +30,7 @@ def take(folder: Path) -> int:
     """The lock of a folder that is made if need be, until the handle is closed; refused if another process has it."""
     fcntl = _locks()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be made ready ({error.strerror}); choose another folder") from error

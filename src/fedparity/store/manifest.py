@@ -10,7 +10,7 @@ import json
 
 from fedparity.core.errors import InputError
 from fedparity.store.arrays import FOLDER
-from fedparity.store.database import DATABASE
+from fedparity.store.database import DATABASE, LOG
 from fedparity.store.disk import Disk
 
 MANIFEST = "manifest.json"
@@ -24,14 +24,16 @@ INDEX = f"{DATABASE}-shm"
 """SQLite's readers write into it."""
 
 
-def _listed(name: str) -> bool:
-    return name in DERIVED or name.startswith(FOLDER) or (name.startswith(DATABASE) and name != INDEX)
+def _listed(disk: Disk) -> set[str]:
+    found = {n for n in disk.names() if n in DERIVED or n.startswith(FOLDER) or (n.startswith(DATABASE) and n != INDEX)}
+    # A process that died while it opened a closed run leaves a log in which nothing was written.
+    return found - {LOG} if LOG in found and not disk.path(LOG).stat().st_size else found
 
 
 def write_manifest(disk: Disk) -> None:
     """List every file with its digest, under a digest of the list; each is on the disk before the list is."""
     files = {}
-    for name in filter(_listed, disk.names()):
+    for name in sorted(_listed(disk)):
         if name in DERIVED:
             disk.sync(name)
         files[name] = _sha256(disk, name)
@@ -59,7 +61,7 @@ def differences(disk: Disk) -> list[str] | None:
         files: dict[str, str] = dict(json.loads(body))
     except (RecursionError, TypeError, ValueError):
         return [MANIFEST]
-    there = set(filter(_listed, disk.names()))
+    there = _listed(disk)
     return sorted(
         [name for name, sha256 in files.items() if name not in there or _sha256(disk, name) != sha256]
         + [name for name in there if name not in files]

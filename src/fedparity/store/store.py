@@ -155,6 +155,10 @@ class Store:
                 f"{self.disk.root}: run format 1 but this fedparity reads {FORMAT}; write its tables with the version"
                 f" that made it (a checkout from before 0.2.0): fedparity export {self.disk.root}"
             )
+        if found is None and self.heads.known:
+            raise DamagedError(
+                f"{self.db.path}: lost everything that was committed; restore it and its log from a copy"
+            )
         if found != str(FORMAT):
             raise InputError(
                 f"{self.disk.root}: run format {found} but this fedparity reads {FORMAT}; use the version that wrote it"
@@ -288,10 +292,12 @@ class Store:
             parts += [str(len(found)), *(str(cell) for row in found for cell in row)]
         return digest(*parts)
 
-    def load(self, seed: int, method: str, classes: dict[str, type]) -> Any | None:
+    def load(self, seed: int, method: str, classes: dict[str, type], *, anew: bool = False) -> Any | None:
         """The last state of a method, or None before its first round.
 
-        A damaged last round is dropped and the one before it is returned; for reading only, it is an error.
+        A damaged last round is dropped and the one before it is returned; for reading only, it is an error. Files that
+        both of them need are lost to both: with `anew`, for a run that can compute its rounds again, all rounds are
+        dropped then.
         """
         contender = (seed, method)
         numbers = self.checkpoints.numbers(contender)
@@ -315,7 +321,11 @@ class Store:
             self.checkpoints.last[contender] = last
             return state
         if trouble is not None:
-            raise trouble
+            if not anew or self._lock is None or self.erased():  # with an erasure rounds would not be the same again
+                raise trouble
+            self.heads.lower(seed, method, (0, GENESIS))
+            self._drop_after(contender, -1)
+            self.notices.append(f"{trouble}; {method}, seed {seed}, is computed anew")
         return None
 
     def _drop_after(self, contender: Contender, number: int) -> None:
@@ -364,6 +374,9 @@ class Store:
     def distrust(self, names: Iterable[str]) -> None:
         """Files that differ from the manifest: said aloud. Arrays are swept unless they are written or read whole."""
         self.arrays.distrust(names)
+        self._say_damaged(names)
+
+    def _say_damaged(self, names: Iterable[str]) -> None:
         self.notices += [f"{self.disk.path(name)}: differs from what was written" for name in names]
 
     def sweep(self) -> None:
@@ -373,7 +386,7 @@ class Store:
         for name in self.disk.names():
             if LEFT.fullmatch(name):
                 self.disk.remove(name)
-        self.arrays.sweep(self.checkpoints.needed())
+        self._say_damaged(self.arrays.sweep(self.checkpoints.needed()))
 
 
 def _facts_digest(contender: Contender, value: bytes) -> str:

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
+from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Measure, Task
+from fedparity.core.reprs import one_line
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 from fedparity.tasks.rule import train_by_rule
@@ -34,6 +36,12 @@ class Quadratic(Task):
         return cls(rng.normal(size=(num_clients, dim)), rng.uniform(0.5, 2.0, (num_clients, dim)), rate, steps)
 
     def __post_init__(self) -> None:
+        for name in ("centres", "curvature"):
+            given = np.asarray(getattr(self, name))
+            if given.ndim != 2 or given.dtype.kind not in "fiu" or not np.isfinite(given).all():
+                raise ConfigError(f"{name}={one_line(given)} must be finite numbers, clients x dimensions")
+        if np.shape(self.centres) != np.shape(self.curvature):
+            raise ConfigError(f"curvature={one_line(self.curvature)} must have the shape of centres")
         checks.positive("rate", self.rate)
         checks.at_least("steps", self.steps, 1)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,8 +164,7 @@ def _devices(path: Path, text: str) -> dict[str, Any]:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for k, name in enumerate(names) if name in names[:k])
+            twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
             raise InputError(f"{path}: key {twice!r:.60} is given twice; keep one")
         return found
 

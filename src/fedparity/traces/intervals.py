@@ -24,6 +24,8 @@ DAY = 86400.0
 ROUND_SECONDS = 1800.0
 LONGEST = 1e15
 """Beyond this a float no longer tells one second from the next."""
+BLOCK = 1 << 16
+"""Devices times rounds that a replay looks up at once: few devices over many rounds would wait for Python otherwise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,19 +85,26 @@ class Intervals:
         keys = self.device + 1j * self.start
         devices = np.arange(len(self.names))
         epoch = float(self.first_seen.min()) + start
-        ids, stays = [], []
-        for r in range(rounds):
-            into = np.mod(epoch + r * round_seconds - self.first_seen, safe)
+        sizes, ids, stays = [], [], []
+        block = max(1, BLOCK // len(self.names))
+        for first in range(0, rounds, block):
+            when = epoch + np.arange(first, min(first + block, rounds))[:, None] * round_seconds
+            into = np.mod(when - self.first_seen, safe)
             now = self.first_seen + np.where(into < safe, into, 0.0)  # mod of a tiny negative rounds up to the modulus
             near = np.searchsorted(keys, devices + 1j * now, side="right") - 1
-            found = np.flatnonzero(near >= 0)
-            near = near[found]
-            hit = (self.device[near] == found) & (now[found] < self.end[near])
+            row, found = np.nonzero(near >= 0)
+            near, now = near[row, found], now[row, found]
+            hit = (self.device[near] == found) & (now < self.end[near])
+            sizes.append(np.bincount(row[hit], minlength=len(when)))
             ids.append(found[hit].astype(np.int32))
-            stays.append(now[found[hit]] + work_seconds <= leave[near[hit]])
+            stays.append(now[hit] + work_seconds <= leave[near[hit]])
         numbered = self.names == tuple(map(str, range(len(self.names))))
-        return Trace.from_rounds(
-            len(self.names), ids, stays if work_seconds > 0 else None, None if numbered else self.names
+        return Trace(
+            len(self.names),
+            np.append(0, np.cumsum(np.concatenate(sizes))).astype(np.int64),
+            np.concatenate(ids),
+            np.concatenate(stays) if work_seconds > 0 else None,
+            None if numbered else self.names,
         )
 
     def sample(self, n: int, seed: int) -> Intervals:

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.checks import not_negative, positive
+from fedparity.core.checks import instance, not_negative, positive
 from fedparity.core.errors import ConfigError, InputError, unknown
 from fedparity.core.files import write_text
 from fedparity.core.trace import Trace
@@ -66,6 +66,7 @@ def save_trace(trace: Trace, path: str | os.PathLike[str], round_seconds: float 
 
     Rounds a..b online are the interval [a, b + 1) round_seconds; a client that does not stay is gone by mid-round.
     """
+    instance("trace", trace, Trace, "Trace.from_matrix(online) makes one")
     positive("round_seconds", round_seconds)
     order = np.argsort(trace.clients, kind="stable")
     client = trace.clients[order].astype(np.int64)

@@ -11,12 +11,13 @@ A name that ends in .gz is unpacked first.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from fedparity.core.checks import not_negative, positive
+from fedparity.core.checks import at_least, not_negative, positive
+from fedparity.core.checks import path as check_path
 from fedparity.core.errors import ConfigError, unknown
 from fedparity.core.trace import Trace
 from fedparity.traces.fedscale import read_fedscale
@@ -30,6 +31,8 @@ Format: TypeAlias = Literal["auto", "plain", "flash", "fedscale", "intervals"]
 MOST_ROUNDS = 1_000_000
 ONE_PASS = 100_000
 """Rounds that a file is replayed for if nobody says how many: at 1800 s almost six years."""
+SURELY_FINE, PER_BYTE = 5_000_000, 1000
+"""Devices times rounds that a file may ask for by itself: so many, or so many for each of its bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +43,8 @@ class Opened:
     intervals: Intervals
     header: dict[str, float]
     """What our own files say of their replay."""
+    size: int
+    """Bytes of the file, unpacked."""
     events: FlashEvents | None = None
     """The events behind the intervals, if the file has any."""
 
@@ -69,6 +74,7 @@ def open_file(
     if form not in get_args(Format):
         raise unknown("format", form, get_args(Format))
     tree = parse_rule(DEFAULT_RULE if rule is None else rule)
+    check_path("path", path)
     path = Path(path)
     data = read_data(path)
     kind = detect(data) if form == "auto" else form
@@ -85,13 +91,13 @@ def open_file(
     if kind == "flash":
         events = read_events(path, data=data, progress=progress)
         intervals = events.intervals(tree, wifi_cleared=wifi_cleared, open_end=open_end, epoch=epoch)
-        return Opened(kind, intervals, {}, events)
+        return Opened(kind, intervals, {}, len(data), events)
     if kind == "fedscale":
-        return Opened(kind, read_fedscale(path, data=data), {})
+        return Opened(kind, read_fedscale(path, data=data), {}, len(data))
     if kind == "intervals":
-        return Opened(kind, read_tables(path, devices, data=data), {})
+        return Opened(kind, read_tables(path, devices, data=data), {}, len(data))
     intervals, header = read_plain(path, data)
-    return Opened("plain", intervals, header)
+    return Opened("plain", intervals, header, len(data))
 
 
 def open_intervals(
@@ -129,13 +135,13 @@ def load_trace(
     has watched the `watch` rounds before `start`; if that is not given, all that fit between the beginning of the file
     and `start`: 0 if it starts there.
     """
+    named = {"rounds": rounds, "round_seconds": round_seconds, "work_seconds": work_seconds, "start": start}
+    given = {key: value for key, value in named.items() if value is not None}
+    _check_given(given, watch)
     opened = open_file(path, rule, devices=devices, open_end=open_end)
     intervals = opened.intervals
-    given = {"rounds": rounds, "round_seconds": round_seconds, "work_seconds": work_seconds, "start": start}
-    settings = opened.header | {key: float(value) for key, value in given.items() if value is not None}
+    settings = opened.header | {key: float(value) for key, value in given.items()}
     seconds, offset = settings.get("round_seconds", ROUND_SECONDS), settings.get("start", 0.0)
-    positive("round_seconds", seconds)
-    not_negative("start", offset)
     span = float(intervals.last_seen.max() - intervals.first_seen.min()) - offset
     count = settings.get("rounds", max(1.0, (span / seconds + 1e-9) // 1))
     if "rounds" not in settings and count > ONE_PASS:
@@ -144,7 +150,6 @@ def load_trace(
         )
     if count > MOST_ROUNDS:
         raise ConfigError(f"rounds={count:g} must be at most {MOST_ROUNDS}; give fewer rounds or longer ones")
-    trace = intervals.replay(int(count), seconds, offset, settings.get("work_seconds", 0.0))
     most = int((offset / seconds + 1e-9) // 1)
     watched = most if watch is None else watch
     if not 0 <= watched <= most:
@@ -153,6 +158,25 @@ def load_trace(
         )
     if watched > MOST_ROUNDS:
         raise ConfigError(f"start={offset:g} has {watched} rounds before it, at most {MOST_ROUNDS}; give watch")
+    by_itself = (0 if rounds is not None else count) + (0 if watch is not None else watched)
+    if by_itself * len(intervals.names) > max(SURELY_FINE, PER_BYTE * opened.size):
+        raise ConfigError(
+            f"{path}: {opened.size} bytes ask for {by_itself:.0f} rounds of {len(intervals.names)} devices; "
+            "correct the file or give rounds and watch"
+        )
+    trace = intervals.replay(int(count), seconds, offset, settings.get("work_seconds", 0.0))
     if not watched:
         return trace
     return replace(trace, before=intervals.replay(watched, seconds, offset - watched * seconds))
+
+
+def _check_given(given: Mapping[str, float], watch: int | None) -> None:
+    for key, value in given.items():
+        if key == "rounds":
+            at_least(key, value, 1)  # type: ignore[arg-type] # which is what it finds out
+        elif key == "round_seconds":
+            positive(key, value)
+        else:
+            not_negative(key, value)
+    if watch is not None:
+        at_least("watch", watch, 0)

@@ -20,6 +20,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
+from fedparity.core.checks import instance
 from fedparity.core.errors import ConfigError
 from fedparity.core.types import BoolArray, FloatArray
 
@@ -126,6 +127,7 @@ Rule: TypeAlias = Is | Battery | Not | Every
 
 def parse_rule(text: str) -> Rule:
     """The tree of a rule; a mistake is named with its place and with what may stand there."""
+    instance("rule", text, str)
     if len(text) > LONGEST:
         raise ConfigError(f"rule of {len(text)} characters: at most {LONGEST}; write a shorter one")
     return _Parser(text).whole()

@@ -39,7 +39,7 @@ class ClippedPast(Weighting[Lengths]):
 
     def __post_init__(self) -> None:
         checks.positive("factor", self.factor)
-        checks.at_least("window", self.window, 1)
+        checks.at_least("window", self.window, 1, 1_000_000)
 
     def init(self, num_clients: int) -> Lengths:
         """No round was seen."""

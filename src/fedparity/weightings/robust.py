@@ -59,7 +59,7 @@ class GeometricMedian(Weighting[None]):
     reference: ClassVar[str] = "Pillutla et al., Robust Aggregation for Federated Learning, IEEE TSP 2022"
 
     def __post_init__(self) -> None:
-        checks.at_least("steps", self.steps, 1)
+        checks.at_least("steps", self.steps, 1, 10_000)
         checks.positive("smooth", self.smooth)
 
     def init(self, num_clients: int) -> None:

@@ -6,9 +6,9 @@ population and whoever they register as later. A slot that is lost to a failure 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from fedparity.core.loop import run
 from fedparity.core.protocols import Engine, Measure
 from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
-from fedparity.core.types import BoolArray, ClientReport, Evals, FloatArray, Ids, RoundPlan, RoundRecord, Vector
+from fedparity.core.types import BoolArray, ClientReport, Evals, Ids, RoundPlan, RoundRecord, Vector
 from fedparity.testing.attacks.kinds import ATTACKS, Attack, Presence
 
 NOISE = 0.3
@@ -43,12 +43,15 @@ class Arena:
     """How many clients are attackers."""
     seeds: int = 8
     """Over how many seeds figures are means."""
+    first_seed: int = 0
+    """The first of these seeds; the others follow."""
     window: int = 100
     """Rounds of the window whose worst share is looked for."""
 
     def __post_init__(self) -> None:
         for name in ("clients", "cohort", "rounds", "attackers", "seeds", "window"):
             checks.at_least(name, getattr(self, name), 1)
+        checks.at_least("first_seed", self.first_seed, 0)
         if self.attackers >= self.clients:
             raise ConfigError(f"attackers={self.attackers} but there are {self.clients} clients; lower it")
 
@@ -60,20 +63,36 @@ class Arena:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What attackers gained, in shares: means over seeds, the worst of several ways to attack."""
+    """What attackers gained, in shares: means over seeds, the worst of several ways to attack.
+
+    Where rounds are thin, those who are there hold much of what is filled, whoever they are. So each figure is given
+    twice: of what was filled, and of what was offered (m slots, and a step of weight 1, in each round).
+    """
 
     attack: str
     share: float
-    """Of all slots."""
+    """Of all slots that were filled."""
     share_sd: float
     worst_window_share: float
-    """Of the slots of the window that was worst."""
+    """Of the filled slots of the window that was worst."""
     weight_share: float
     """Of all weight in the model's steps."""
     largest_weight: float
     """Of one row in one step."""
     rounds_with_a_third: float
-    """Share of the rounds in which attackers held at least a third of the cohort."""
+    """Share of the rounds in which attackers were at least a third of those asked."""
+    offered_share: float
+    """Of all slots that were offered."""
+    offered_window_share: float
+    """Of the offered slots of the window that was worst."""
+    step_share: float
+    """Of all weight if every step had weight 1."""
+    captured: float
+    """Share of the rounds in which attackers had at least a third of a step of weight 1."""
+    thin: float
+    """Share of the rounds whose step counted for less than 1, as fewer clients were asked than there are slots."""
+    fill: float
+    """Share of the offered slots that were filled."""
     fair_share: float
 
 
@@ -134,47 +153,64 @@ class _Count:
 
     def __init__(self, register: _Register) -> None:
         self.register = register
-        self.slots: list[tuple[int, int]] = []
-        self.weight = np.zeros(2)
+        self.rounds: list[tuple[float, ...]] = []
         self.largest = 0.0
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         mine = self.register.is_attacker(record.selected)
-        self.slots.append((int(mine.sum()), len(mine)))
         weights = np.abs(record.row_weights)
-        self.weight += weights[self.register.is_attacker(record.row_clients)].sum(), weights.sum()
+        held = weights[self.register.is_attacker(record.row_clients)].sum()
+        self.rounds.append((float(mine.sum()), len(mine), float(held), float(weights.sum())))
         self.largest = max(self.largest, float(weights.max(initial=0.0)))
 
-    def figures(self, window: int) -> FloatArray:
-        held, asked = np.array(self.slots).T
-        past = np.concatenate([np.zeros((1, 2)), np.cumsum(self.slots, axis=0)])
-        some = past[window:] - past[:-window] if len(held) > window else past[-1:]
-        thirds = (3 * held >= asked) & (held > 0)
-        return np.array(
-            [
-                held.sum() / max(1, asked.sum()),
-                float((some[:, 0] / np.maximum(1, some[:, 1])).max()),
-                self.weight[0] / max(self.weight[1], 1e-300),
-                self.largest,
-                thirds.mean(),
-            ]
-        )
+    def figures(self, arena: Arena) -> dict[str, float]:
+        """All of a `Result` that one run has."""
+        held, asked, weight, step = np.array(self.rounds).T
+        past = np.concatenate([np.zeros((1, 4)), np.cumsum(self.rounds, axis=0)])
+        some = past[arena.window :] - past[: -arena.window] if len(held) > arena.window else past[-1:]
+        offered = arena.cohort * min(arena.window, len(held))
+        return {
+            "share": float(held.sum() / max(1, asked.sum())),
+            "worst_window_share": float((some[:, 0] / np.maximum(1, some[:, 1])).max()),
+            "weight_share": float(weight.sum() / max(step.sum(), 1e-300)),
+            "largest_weight": self.largest,
+            "rounds_with_a_third": float(((3 * held >= asked) & (held > 0)).mean()),
+            "offered_share": float(held.sum() / (arena.cohort * len(held))),
+            "offered_window_share": float(some[:, 0].max() / offered),
+            "step_share": float(weight.mean()),
+            "captured": float((3 * weight >= 1 - 1e-9).mean()),
+            "thin": float(((asked < arena.cohort) & (step < 1 - 1e-9)).mean()),
+            "fill": float(asked.sum() / (arena.cohort * len(held))),
+        }
 
 
-def attack(name: str, arena: Arena, scheduler: Any = "parity", **choices: Any) -> Result:
-    """What attackers gain under a scheduler; `choices` are others of a `Coordinator`, as a weighting and a gate."""
+Figures: TypeAlias = dict[str, list[float]]
+"""By name, one number per seed."""
+
+
+def ways_of(name: str, arena: Arena, scheduler: Any = "parity", **choices: Any) -> list[Figures]:
+    """The figures of each way to attack; `choices` are others of a `Coordinator`, as a weighting and a gate."""
     kind, found = ATTACKS[name], []
     coordinator = Coordinator(arena.cohort, scheduler=scheduler, min_reports=0, **choices)
     for presence in kind.presence or (None,):
         figures = []
-        for seed in range(arena.seeds):
+        for seed in range(arena.first_seed, arena.first_seed + arena.seeds):
             register = _Register.of(arena, kind, presence, seed)
             count = _Count(register)
             run(replace(coordinator, seed=seed), register, arena.rounds, observers=[count])
-            figures.append(count.figures(arena.window))
-        found.append((np.mean(figures, axis=0), float(np.std(figures, axis=0)[0])))
-    means = [mean for mean, _ in found]
-    worst = np.max(means, axis=0)
-    spread = found[int(np.argmax([mean[0] for mean in means]))][1]
-    share, window, weight, largest, thirds = worst.tolist()
-    return Result(name, share, spread, window, weight, largest, thirds, arena.fair_share)
+            figures.append(count.figures(arena))
+        found.append({key: [one[key] for one in figures] for key in figures[0]})
+    return found
+
+
+def result_of(name: str, arena: Arena, ways: Sequence[Figures]) -> Result:
+    """Means over seeds, each of the way that gains most by it."""
+    most = max(ways, key=lambda way: np.mean(way["share"]))
+    worst = {key: float(max(np.mean(way[key]) for way in ways)) for key in most if key != "fill"}
+    fill = float(min(np.mean(way["fill"]) for way in ways))
+    return Result(name, **worst, share_sd=float(np.std(most["share"])), fill=fill, fair_share=arena.fair_share)
+
+
+def attack(name: str, arena: Arena, scheduler: Any = "parity", **choices: Any) -> Result:
+    """What attackers gain under a scheduler; `choices` are others of a `Coordinator`, as a weighting and a gate."""
+    return result_of(name, arena, ways_of(name, arena, scheduler, **choices))
