@@ -875,7 +875,9 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
-        self.handlers += [name for name, value in attrs if name.startswith("on") or "javascript:" in (value or "")]
+        # `data-` holds what our script puts in as text: no browser acts on it.
+        named = [(name, value or "") for name, value in attrs if not name.startswith("data-")]
+        self.handlers += [name for name, value in named if name.startswith("on") or "javascript:" in value]
 
     def handle_data(self, data):
         self.text.append(data)
