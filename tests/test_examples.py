@@ -13,6 +13,7 @@ from fedparity import SCHEDULERS, Coordinator, InProcess, Intermittent, Trace, s
 from fedparity.local import Mixed
 from fedparity.schedulers import Reactive
 from fedparity.tasks import Quadratic
+from fedparity.testing import check_scheduler
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -92,22 +93,8 @@ def test_the_own_scheduler_is_found_beside_the_command(tmp_path):
         assert "ickets" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("law", "given"),
-    [
-        ("a_cohort_is_part_of_the_available", {}),
-        ("inclusion_probabilities_are_true", {"before": 4, "draws": 50}),
-        ("same_state_same_choice_and_the_view_is_left_alone", {}),
-        ("works_with_nobody_one_and_too_few", {}),
-        ("a_run_goes_through_and_resuming_equals_never_stopping", {}),
-    ],
-)
-def test_the_own_scheduler_keeps_the_laws_of_all_schedulers(law, given, monkeypatch):
-    monkeypatch.syspath_prepend(EXAMPLES.parent / "tests" / "conformance")
-    laws, own = importlib.import_module("test_conformance_schedulers"), load("own_scheduler")
-    monkeypatch.setattr(laws, "build", lambda _: own.Tickets())
-    monkeypatch.setattr(laws, "DISTINCT_SIZE", ["tickets"])
-    getattr(laws, f"test_{law}")(name="tickets", **given)
+def test_the_own_scheduler_keeps_the_laws_of_all_schedulers():
+    check_scheduler(load("own_scheduler").Tickets())
 
 
 def test_an_own_model_needs_few_lines_and_public_names():

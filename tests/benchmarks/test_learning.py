@@ -26,7 +26,7 @@ def test_the_page_is_what_the_numbers_say():
 def test_every_method_has_a_rate_and_is_run():
     assert set(learning.SHOWN) | {name for _, name, *_ in learning.ABLATION} <= set(learning.METHODS)
     assert len(set(learning.METHODS)) == len(learning.METHODS)
-    for data in DONE["rates"]:
+    for data in DONE["rates"]:  # one entry per data set and population
         assert set(DONE["rates"][data]) == set(learning.METHODS)
 
 

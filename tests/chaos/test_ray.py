@@ -37,7 +37,7 @@ pytestmark = [
 
 def test_ray_gives_the_bits_of_this_process(tmp_path):
     command = [*ALONE, sys.executable, str(HERE / "ray_run.py"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=700, check=False)
     logs = [path.read_text()[-3000:] for path in tmp_path.glob("*.log")]
     assert done.returncode == 0, (done.stderr[-3000:], logs)
     found = parity.in_a_store(tmp_path / "calm")

@@ -157,7 +157,7 @@ def test_the_page_shows_every_claim_with_a_picture(results):
     text = claims_page(list(results.values()))
     assert text.count("<section") == len(CLAIMS)
     assert text.count("<figure") == len(CLAIMS) - 1  # the trace is not there
-    assert "<script" not in text
+    assert text.count("<script") == 1  # ours, which sorts tables; allowed by its digest
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
 
 

@@ -93,7 +93,9 @@ def test_trust_grows_while_clients_come_closer_and_falls_as_they_part():
     trust.review(Own(), spread_ledger(2, 3, 4))
     assert trust.level == 0.2
     trust.review(Own(), spread_ledger(2, 2, 8))
-    assert trust.level == 0.05
+    assert trust.level == 0.1
+    trust.review(Own(), spread_ledger(2, 2, 9))  # less trust did not help either
+    assert trust.level == 0.2
 
 
 def test_trust_is_reviewed_now_and_then_and_never_above_one():

@@ -40,8 +40,8 @@ PAIRS = 3
 """Credits with a loss known before them that make a line."""
 MOST_OWN = 2 / 3
 """Of rho_k: one credit never counts for more than two of an unknown client."""
-REVIEW = 20
-"""Rounds between two looks at what acting on gains brought."""
+REVIEW, LEAST_TRUST = 20, 0.02
+"""Rounds between two looks at what acting on gains brought; trust that is left to find out."""
 RIPE, DOUBTFUL, SURE = 2, 0.55, 0.65
 """Credits per client, and shares of variance, between which gains come to be taken for the clients' own."""
 
@@ -67,13 +67,16 @@ class Mean:
 class Trust:
     """How far gains that are the clients' own may be acted on: as far as that is seen to bring clients closer.
 
-    Every `REVIEW` rounds the spread of u_k / pi_k is looked at: less than before, and trust doubles; more, and a
-    quarter is left. Where clients do not gain by being asked more, giving them more slots only takes them from others.
+    Every `REVIEW` rounds the spread of u_k / pi_k is looked at, and trust doubled or halved: the way it went before if
+    clients came closer, the other way if they parted. Where clients do not gain by being asked more, giving them more
+    slots only takes them from others.
     """
 
     level: float = 0.1
     spread: float = 0.0
     """Coefficient of variation of u_k / pi_k at the last review; 0 before the first."""
+    rising: bool = True
+    """Which way trust went last."""
 
     def review(self, gains: Gains, ledger: Ledger) -> None:
         """Look at what came of it, if it is time to."""
@@ -85,7 +88,8 @@ class Trust:
             return
         spread = float(given.std() / given.mean())
         if self.spread and gains.own() > 0:
-            self.level = min(2 * self.level, 1.0) if spread < self.spread else self.level / 4
+            self.rising = self.rising == (spread < self.spread)
+            self.level = min(max(self.level * (2.0 if self.rising else 0.5), LEAST_TRUST), 1.0)
         self.spread = spread
 
 
