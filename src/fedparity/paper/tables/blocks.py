@@ -19,8 +19,8 @@ from fedparity.paper.tables.rows import ALL, LEVEL
 Scale: TypeAlias = Literal["smoke", "laptop", "full"]
 What: TypeAlias = Literal["table1", "table2", "figure1", "figure2", "figure3", "all"]
 SCHEDULED = (
-    "parity", "parity_opportunity", "parity_utility", "cup_paper", "cup_authors", "uniform", "least_served", "inverse",
-    "oracle", "f3ast",
+    "parity", "parity_opportunity", "parity_utility", "cup", "cup_light", "cup_paper", "cup_authors", "uniform",
+    "least_served", "inverse", "oracle", "f3ast",
 )  # fmt: skip
 """Rows that differ in whom they ask, without looking at what was learnt: enough for participation alone."""
 SHORT = ("qffl", "parity", "parity_surrogate", "cup", "cup_light", "cup_paper", "cup_authors", "fedavg", "mifa")
@@ -208,7 +208,7 @@ def _smoke(trace: Path | None) -> Recipe:
 def _laptop(trace: Path | None) -> Recipe:
     n, m = 100, 5
     replay, said = _flash(trace, n)
-    tuning = Tuning("A", (0.003, 0.01, 0.03, 0.1), 1, 200)
+    tuning = Tuning("A", (0.001, 0.003, 0.01, 0.03, 0.1), 1, 200)
     main = Block(
         "A-paper_like",
         "pretrained features, paper-like, T=200",
@@ -224,8 +224,15 @@ def _laptop(trace: Path | None) -> Recipe:
             name="A-label_skewed",
             says="pretrained features, availability tells the labels, T=200",
             spec=main.spec | {"population": _people(n, SKEWED)},
+            tuning=replace(tuning, name="A-label_skewed"),
         ),
-        replace(main, name="A-flash", says=f"pretrained features, {said}", spec=main.spec | {"population": replay}),
+        replace(
+            main,
+            name="A-flash",
+            says=f"pretrained features, {said}",
+            spec=main.spec | {"population": replay},
+            tuning=replace(tuning, name="A-flash"),
+        ),
         replace(main, name="A-paper_like-50", says="pretrained features, paper-like, T=50", spec=short, seconds=0.7),
         replace(
             main,
