@@ -284,7 +284,7 @@ def test_the_laptop_scale_has_the_rows_and_seeds_that_were_asked_for():
     for name in ("A-paper_like", "A-label_skewed", "A-flash", "A-paper_like-50"):
         assert blocks[name].rows == ALL
         assert blocks[name].seeds >= 10
-        assert blocks[name].tuning == blocks["A-paper_like"].tuning
+        assert blocks[name].tuning.rates == blocks["A-paper_like"].tuning.rates  # tuned alike, on each availability
     assert blocks["B"].seeds >= 3
     assert set(blocks["C"].rows) == {"fedavg", "parity"}
     assert all(block.seeds >= 30 for name, block in blocks.items() if name.startswith("participation"))
