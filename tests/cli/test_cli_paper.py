@@ -1,6 +1,9 @@
 """`fedparity paper`: files, JSON, and one line for everything that is wrong."""
 
 import json
+import shutil
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -101,6 +104,28 @@ def test_a_page_of_another_kind_is_refused_before_anything_runs(fedparity):
     code, _, err = fedparity("paper", "table2", "--scale", "tiny", "--page", "paper")
     assert (code, err.count("\n")) == (2, 1)
     assert "page=paper must end in .md" in err
+
+
+def test_data_that_cannot_be_fetched_are_one_line_and_lose_nothing(fedparity, tmp_path, monkeypatch):
+    images = SPEC | {"data": {"set": "cifar10", "features": "efficientnet_lite0"}}
+    both = Recipe("tiny", (*TINY.blocks, Block("A", "trained", images, ("fedavg",), 1)))
+    monkeypatch.setitem(blocks.SCALES, "tiny", lambda _trace: both)
+    monkeypatch.setenv("FEDPARITY_CACHE", str(tmp_path / "cache"))
+
+    def refused(*_args, **_kwargs):
+        raise urllib.error.URLError("Connection refused")
+
+    monkeypatch.setattr(urllib.request, "urlopen", refused)
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    words = ("paper", "table2", "--scale", "tiny", "--workers", "1", "--out", str(tmp_path / "out"))
+    code, _, err = fedparity(*words)
+    assert code == 3
+    assert err.startswith("5 runs to do: about 13 min on one idle core."), "features included"
+    assert "cifar10 could not be fetched" in err.splitlines()[-1]
+    assert "what was done is kept" in err.splitlines()[-1]
+    code, out, err = fedparity(*words, "--only", "A")
+    assert (code, out) == (2, "")
+    assert [line[:35] for line in err.splitlines()[1:]] == ["fedparity: cifar10 could not be fet"]
 
 
 def test_a_full_disk_in_the_middle_is_one_line_and_loses_nothing(fedparity, tmp_path, monkeypatch):

@@ -35,7 +35,7 @@ SMALL = {
     "irreducibility": {"horizons": (2, 8)},
     "participation-balance": POPULATION,
     "drift": {"draws": 5},
-    "correlated-dropout": {"draws": 2},
+    "correlated-dropout": {"draws": 3},
     "bursty-availability": POPULATION,
     "adversarial-availability": POPULATION | {"hiding_draws": 1, "hiding_rounds": 200},
     "table-numbers": {"draws": 3},
@@ -216,6 +216,27 @@ def test_the_trace_is_what_was_counted():
     assert never["p_value"] == pytest.approx(0.70, abs=0.02)
     assert (result.found.as_stated, result.found.corrected_holds) == ("fails", True)
     assert CLAIMS["trace-statistics"](trace=str(FLASH), printed=0.5).examine().as_stated == "holds"
+
+
+def test_a_trace_of_which_the_papers_figures_are_true_flips_the_verdict(tmp_path):
+    """Of 100 phones 21 charge for ten minutes in a day and 79 for half of it, all on Wi-Fi."""
+    day = "2020-01-{:02d} {} \t{}"
+    phones = {}
+    for k in range(100):
+        lines = [day.format(1, "00:00:00", "wifi")]
+        for d in (1, 2, 3):
+            lines += [
+                day.format(d, "06:00:00", "battery_charged_on"),
+                day.format(d, "06:10:00" if k < 21 else "18:00:00", "battery_charged_off"),
+            ]
+        lines.append(day.format(4, "00:00:00", "screen_off"))
+        phones[str(k)] = {"guid": str(k), "model": "m", "messages": "\n".join(lines)}
+    file = tmp_path / "events.json"
+    file.write_text(json.dumps(phones), encoding="utf-8")
+    result = CLAIMS["trace-statistics"](trace=str(file), rounds=20).result()
+    assert result.found.evidence["wifi_left"]["below_5pct"] == 21
+    assert (result.found.as_stated, result.found.corrected_holds) == ("holds", False)
+    assert not result.as_expected
 
 
 def test_a_trace_that_is_not_there_is_said_and_refutes_nothing(results):

@@ -81,4 +81,4 @@ def test_results_that_are_not_results_are_refused(tmp_path, text):
 
 
 def test_a_cell_cannot_end_its_row():
-    assert page.table(("a",), [("x | y\nz",)]) == "| a |\n| --- |\n| x \\| y z |\n"
+    assert page.markdown_table(("a",), [("x | y\nz",)]) == "| a |\n| --- |\n| x \\| y z |\n"

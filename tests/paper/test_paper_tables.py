@@ -258,14 +258,66 @@ def test_the_verdict_follows_the_numbers(stored):
         line = next(line for line in stored(**(GOOD | worse)).splitlines() if goal in line)
         assert "**not reproduced**" in line, worse
     assert "**not reproduced** in any reading" in stored(**GOOD, utility_cv=0.2)
-    assert "possible as global_loss_drop/availability, " in stored(**GOOD, utility_cv=0.19)
+    assert "reproduced as global_loss_drop/availability, " in stored(**GOOD, utility_cv=0.19)
 
 
 def test_every_line_of_the_section_ends_in_its_command(stored, tmp_path):
     table = stored(**GOOD).partition("| the paper |")[2].partition("\n\n")[0].splitlines()[2:]
-    assert len(table) >= 6
-    assert all(line.rstrip(" |").endswith("--scale tiny`") for line in table)
+    assert len(table) >= 12
+    assert all(line.rstrip(" |").endswith(("--scale tiny`", "--scale tiny --trace FILE`")) for line in table)
+    words = ("reproduced", "not reproduced", "impossible", "needs the trace")
+    verdicts = [line.split(" | ")[2].replace("*", "") for line in table]
+    assert all(verdict.startswith(words) for verdict in verdicts), verdicts
+    for what in ("Table 1", "Table 2", "Figure 1", "Figure 2", "Figure 3"):
+        assert any(what in line.split(" | ")[0] for line in table)
     assert tables_section(tmp_path / "nothing") == ""
+
+
+def line_of(summary, folder, start):
+    (folder / "paper.json").write_text(json.dumps(summary), encoding="utf-8")
+    return next(line for line in tables_section(folder).splitlines() if line.startswith(f"| {start}"))
+
+
+def test_the_replay_is_judged_by_all_rows_at_full_fill(done, tmp_path):
+    summary = json.loads(json.dumps(done[1]))
+    (alone,) = [block for block in summary["blocks"] if block["name"] == "participation-flash"]
+    start, full = "Gap .31 and Gini .04", {"fill": 1.0, "fill_limit": 1.0, "seeds": 30}
+    for row in alone["rows"]:
+        apart = 0.0 if row["method"] == "parity" else 0.1
+        row.update(full, selection_gap=0.871 + apart, selection_gap_limit=0.865, gini=0.528 + apart, gini_limit=0.503)
+    held = line_of(summary, tmp_path, start)
+    assert "least of 2 rows at full fill: `parity`" in held
+    assert "1.02 × / 1.06 × the limit |" in held
+    learnt = json.loads(json.dumps(alone["rows"][0])) | {"method": "fairfedcs", "gini": 0.51, "selection_gap": 0.866}
+    summary["blocks"].append({**alone, "name": "A-flash", "rows": [learnt]})
+    assert "**not that near**" in line_of(summary, tmp_path, start), "a row that is not ours is nearer"
+    learnt["fill"] = 0.9
+    assert line_of(summary, tmp_path, start) == held, "with empty slots it does not count"
+    alone["rows"][0]["gini"] = 0.54
+    assert "**not that near**" in line_of(summary, tmp_path, start)
+
+
+def test_figures_2_and_3_are_judged_by_how_the_variance_ends(done, tmp_path):
+    summary = json.loads(json.dumps(done[1]))
+    two, three = summary["figure2"]["uniform"], summary["figure3"][LEVEL]
+    two.update(fairness_variance_round_1=1.0, fairness_variance=20.0)
+    three.update(fairness_variance=50.0)
+    assert "| reproduced, as V_T" in line_of(summary, tmp_path, "Figure 2")
+    assert "2.5 times that of random sampling" in line_of(summary, tmp_path, "Figure 3")
+    two.update(fairness_variance=0.5)
+    three.update(fairness_variance=0.4)
+    assert "**not reproduced**" in line_of(summary, tmp_path, "Figure 2")
+    assert "| reproduced |" in line_of(summary, tmp_path, "Figure 3")
+
+
+def test_surrogates_are_judged_by_the_same_run_without_them(done, tmp_path):
+    summary = json.loads(json.dumps(done[1]))
+    for aided, said in ((0.5, "reproduced as global_loss_drop/availability, "), (0.9, "**not reproduced**")):
+        for block in summary["blocks"]:
+            for row in block["rows"]:
+                if block["utility"] == "global_loss_drop" and row["method"] in {"parity", "parity_surrogate"}:
+                    row["utility_cv"] = 0.7 if row["method"] == "parity" else aided
+        assert f"| {said}" in line_of(summary, tmp_path, "Surrogates lower")
 
 
 def test_every_scale_is_made_of_runs_that_can_be_checked():
@@ -314,8 +366,10 @@ def test_a_long_run_goes_on_in_the_middle(tmp_path):
 
     with pytest.raises(StoppedError):
         cooked(tmp_path / "a", Told(stop=stop), recipe)
+    assert list((tmp_path / "a" / "runs").iterdir()), "what is under way is kept"
     kitchen, whole = cooked(tmp_path / "a", recipe=recipe), cooked(tmp_path / "b", recipe=recipe)
     assert kitchen.cells(block).path.read_bytes() == whole.cells(block).path.read_bytes()
+    assert not list((tmp_path / "a" / "runs").iterdir()), "once its numbers are stored its models are not needed"
 
 
 @pytest.mark.slow

@@ -106,7 +106,9 @@ def _cooked(
             return kitchen, True
         missing, seconds = kitchen.estimate(what, blocks)
         if missing:
-            say(f"{missing} runs to do: about {_spell(seconds)} of one idle core.", stderr=True)
+            cores = kitchen.workers
+            shared = "one idle core" if cores == 1 else f"{cores} idle cores"
+            say(f"{missing} runs to do: about {_spell(seconds / cores)} on {shared}.", stderr=True)
         try:
             for _ in kitchen.cook(what, blocks):
                 pass

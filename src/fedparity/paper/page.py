@@ -7,13 +7,13 @@ there. `page` puts all of `SECTIONS` together, so whatever command stores new re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.files import write_text
-from fedparity.paper.tables.section import tables_section
+from fedparity.paper.tables.section import markdown_table, tables_section
 
 CLAIMS_FILE = "claims.json"
 NEEDED = ("id", "where", "statement", "as_stated", "reason", "corrected", "corrected_holds", "command")
@@ -43,17 +43,6 @@ WHERE = """## Where it is
 """  # noqa: E501 - rows of a table
 
 
-def cell(text: object) -> str:
-    """Text that cannot end a cell of a table."""
-    return " ".join(str(text).split()).replace("|", "\\|")
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines) + "\n"
-
-
 def claims_section(folder: Path) -> str:
     """Every claim: what is printed, the verdict, the figures, what is true, and the command."""
     found = load(folder / CLAIMS_FILE)
@@ -77,7 +66,9 @@ def claims_section(folder: Path) -> str:
         " assumed. *Needs an assumption*: true once something is assumed that is not printed. How each was examined,"
         " its draws and all figures: `fedparity claims --json`; plots: `fedparity claims --html claims.html`.\n\n"
     )
-    return intro + table(("claim", "as printed", "verdict", "what was found", "what is true", "shown by"), rows)
+    return intro + markdown_table(
+        ("claim", "as printed", "verdict", "what was found", "what is true", "shown by"), rows
+    )
 
 
 def _corrected(row: Mapping[str, Any]) -> str:

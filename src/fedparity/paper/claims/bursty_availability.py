@@ -24,14 +24,14 @@ class BurstyAvailability(Claim):
         "A closed loop on what was given adds less than a third of the inequality that inverse sampling adds to the"
         " limit."
     )
-    method = "3 draws, N = 100, m = 5, T = 200; limits from the same draws"
+    method = "10 draws, N = 100, m = 5, T = 200; limits from the same draws"
     expected = "holds"
 
     open_loop: str = "inverse"
     """The rule whose guarantee is said not to carry over."""
     closed: str = "parity"
     availability: str = "bursty"
-    draws: int = 3
+    draws: int = 10
     clients: int = 100
     rounds: int = 200
     near: float = 1.1

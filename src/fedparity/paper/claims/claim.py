@@ -19,15 +19,16 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from fedparity.core.types import FloatArray
+from fedparity.metrics.paired import t_interval
 from fedparity.paper.claims.plot import Picture
 
 Verdict: TypeAlias = Literal["holds", "fails", "needs-assumption"]
 DIGITS = 6
 """Significant digits of a figure in JSON: more would differ from one build of NumPy to the next."""
+Z95 = 1.959964
+"""Half the width of a 95 % interval, in standard errors, where draws are many."""
 SEED = 20260213
 """Start of all random numbers of all claims."""
-Z95 = 1.959964
-"""Half the width of a 95 % interval, in standard errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +138,15 @@ class Estimate:
 
     @classmethod
     def of(cls, values: FloatArray) -> Estimate:
-        """Mean and normal interval."""
-        half = Z95 * float(np.std(values, ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else float("inf")
-        middle = float(np.mean(values))
-        return cls(middle, middle - half, middle + half)
+        """Mean and Student's interval; of one draw nothing is known."""
+        found = np.asarray(values, dtype=np.float64)
+        low, high = t_interval(found) if len(found) > 1 else (-np.inf, np.inf)
+        return cls(float(found.mean()), low, high)
+
+    @property
+    def half(self) -> float:
+        """Half the width of the interval."""
+        return (self.high - self.low) / 2
 
     def to_json(self) -> dict[str, Any]:
         """Mean and interval."""

@@ -78,13 +78,13 @@ class CorrelatedDropout(Claim):
         "Dropout does erode a class that only rarely available clients hold; utility surrogates leave the model as it"
         " is, to the bit; earlier updates of the absent in the step (memory) bring its recall back."
     )
-    method = "4 paired seeds, 30 clients, m = 5, 80 rounds, 5 classes, softmax regression in NumPy"
+    method = "6 paired seeds, 30 clients, m = 5, 80 rounds, 5 classes, softmax regression in NumPy"
     expected = "needs-assumption"
 
     clients: int = 30
     cohort: int = 5
     rounds: int = 80
-    draws: int = 4
+    draws: int = 6
     burst: int = 4
     """Rounds in a row that rare clients are there when they come together."""
     rare_online: float = 0.1

@@ -16,7 +16,7 @@ import numpy as np
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
 from fedparity.paper.claims.appendix_c import inverse_chances
-from fedparity.paper.claims.claim import SEED, Claim, Finding
+from fedparity.paper.claims.claim import SEED, Z95, Claim, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 from fedparity.paper.claims.simulate import coins
 
@@ -48,11 +48,13 @@ class Drift(Claim):
 
     def examine(self) -> Finding:
         """Errors and bounds for every swing; the stationary case exactly known."""
-        errors, online_errors, bounds, eps, delta = [], [], [], [], []
+        errors, online_errors, bounds, eps, delta, sure = [], [], [], [], [], []
         for swing in self.swings:
             found = np.array([self._draw(swing, draw) for draw in range(self.draws)])
             lag, drift, least = float(found[:, 0].max()), float(found[0, 1]), float(found[0, 2])
-            sides = found[:, 3:].reshape(self.draws, 2, self.clients).mean(axis=0)
+            each = found[:, 3:].reshape(self.draws, 2, self.clients)
+            sides = each.mean(axis=0)
+            sure.append(Z95 * float(each.std(axis=0, ddof=1).max()) / np.sqrt(self.draws))
             errors.append(float(np.abs(sides[0]).max()))
             online_errors.append(float(np.abs(sides[1]).max()))
             eps.append(lag)
@@ -73,6 +75,7 @@ class Drift(Claim):
                 "bound": bounds,
                 "error_selecting_from_everybody": errors,
                 "error_selecting_from_those_online": online_errors,
+                "ci95_half_of_an_error_at_most": sure,
                 "error_selecting_from_those_online_nothing_drifts": still,
             },
             Lines(

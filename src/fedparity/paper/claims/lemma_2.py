@@ -16,9 +16,12 @@ import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.core.types import BoolArray, FloatArray
-from fedparity.paper.claims.claim import SEED, Claim, Finding
+from fedparity.paper.claims.claim import SEED, Z95, Claim, Estimate, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 from fedparity.paper.claims.simulate import coins, drawn, subsets
+
+PARTS = 20
+"""Into so many parts the draws are divided where an interval is taken from means of parts."""
 
 
 def inverse_rates(rates: FloatArray, law: Iterable[tuple[BoolArray, float]] | None = None) -> FloatArray:
@@ -31,14 +34,17 @@ def inverse_rates(rates: FloatArray, law: Iterable[tuple[BoolArray, float]] | No
     return total
 
 
-def drawn_with_replacement(rates: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
-    """E[1 / (q_k + sum of the others online)]: the expected number of selections of k per draw."""
+def drawn_with_replacement(rates: FloatArray, draws: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """E[1 / (q_k + sum of the others online)], the expected number of selections of k per draw; its standard error."""
     q = 1 / rates
-    total = np.zeros(len(rates))
+    total, squares = np.zeros(len(rates)), np.zeros(len(rates))
     for _ in range(draws):
         weight = (rng.random(len(rates)) < rates) * q
-        total += 1 / (weight.sum() - weight + q)
-    return np.asarray(total / draws)
+        found = 1 / (weight.sum() - weight + q)
+        total += found
+        squares += found**2
+    mean = total / draws
+    return mean, np.sqrt(np.maximum(0.0, squares / draws - mean**2) / draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +76,18 @@ class Lemma2(Claim):
         pair = inverse_rates(np.array(self.rates))
         equal = bool(np.allclose(pair, 1 / len(pair), atol=1e-9))
         together = inverse_rates(np.full(2, 0.5), [(np.ones(2, dtype=np.bool_), 0.5)])
-        rare = inverse_rates(np.array([0.05] + [0.6] * 9))[0]
-        off, kept = [], []
+        hardly = inverse_rates(np.array([0.05] + [0.6] * 9))[0]
+        off, sure, kept = [], [], []
         for size in self.sizes:
             pi = np.linspace(self.low, 1.0, size)
-            found = size * drawn_with_replacement(pi, self.draws, rng)
-            off.append(float(np.abs(found - 1).max()))
+            found, error = drawn_with_replacement(pi, self.draws, rng)
+            off.append(float(np.abs(size * found - 1).max()))
+            sure.append(Z95 * size * float(error.max()))
             cohort = max(1, round(self.share * size))
-            served = drawn(coins(pi, self.draws, rng), 1 / pi, cohort, rng).mean(axis=0) * size / cohort
+            served = drawn(coins(pi, self.draws, rng), 1 / pi, cohort, rng)
             tenth = max(1, size // 10)
-            kept.append(float(np.abs(served[:tenth].mean() / served[-tenth:].mean() - 1)))
+            rare, often = (part.reshape(PARTS, -1).mean(axis=1) for part in (served[:, :tenth], served[:, -tenth:]))
+            kept.append(Estimate.of(np.abs(rare / often - 1)))
         shrinks = off[-1] < 0.01 and off[-1] < off[0] / 10
         shown = ", ".join(f"{rate:.3f}" for rate in pair)
         return Finding(
@@ -88,23 +96,27 @@ class Lemma2(Claim):
             f"N = {len(pair)}, m = 1, π = {self.rates}: selected in ({shown}) of the rounds, not {1 / len(pair):g}"
             f" each. With replacement the largest relative error falls from {off[0]:.1%} at N = {self.sizes[0]} to"
             f" {off[-1]:.2%} at N = {self.sizes[-1]:,}; without, the rarest and the most available tenth still differ"
-            f" by {kept[-1]:.1%}.",
+            f" by {kept[-1].mean:.1%} (95 % {kept[-1].low:.1%} to {kept[-1].high:.1%}).",
             {
                 "rates": self.rates,
                 "selected": pair,
                 "two_clients_online_only_together_half_of_the_time": together,
-                "a_client_online_in_5_percent_where_m_over_n_is_10_percent": rare,
+                "a_client_online_in_5_percent_where_m_over_n_is_10_percent": hardly,
                 "draws": self.draws,
                 "clients": self.sizes,
                 "largest_relative_error_with_replacement": off,
-                "rarest_against_commonest_tenth_without_replacement": kept,
+                "largest_relative_error_with_replacement_ci95_half": sure,
+                "rarest_against_commonest_tenth_without_replacement": [one.to_json() for one in kept],
                 "share": self.share,
             },
             Lines(
                 "Lemma 2: how far selection is from m/N",
                 "clients N",
                 "relative error",
-                (Curve("with replacement", self.sizes, off), Curve("without, m/N fixed", self.sizes, kept)),
+                (
+                    Curve("with replacement", self.sizes, off),
+                    Curve("without, m/N fixed", self.sizes, [one.mean for one in kept]),
+                ),
                 log_x=True,
                 log_y=True,
             ),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from fedparity.experiment import Setting, schedule
+from fedparity.paper.claims.claim import Estimate
 from fedparity.paper.claims.plot import Bars
 
 SHOWN = {
@@ -20,14 +21,16 @@ SHOWN = {
 
 
 def measure(schedulers: Iterable[str], where: Setting) -> dict[str, dict[str, float]]:
-    """Mean gap and Gini of each scheduler, their limits, and the ratio to the limit."""
+    """Mean gap and Gini of each scheduler with 95 % intervals, their limits, and the ratio to the limit."""
     found = {}
     for name in schedulers:
-        row = schedule(name, where).means()
-        kept = {key: row[key] or 0.0 for key in ("selection_gap", "selection_gap_limit", "gini", "gini_limit")}
+        table = schedule(name, where).table()
+        kept: dict[str, float] = {}
         for key in ("selection_gap", "gini"):
-            limit = kept[f"{key}_limit"]
-            kept[f"{key}_over_limit"] = kept[key] / limit if limit > 1e-9 else math.inf
+            over = Estimate.of(table.values[key][name])
+            limit = table.mean(f"{key}_limit", name) or 0.0
+            kept |= {key: over.mean, f"{key}_low": over.low, f"{key}_high": over.high, f"{key}_limit": limit}
+            kept[f"{key}_over_limit"] = over.mean / limit if limit > 1e-9 else math.inf
         found[name] = kept
     return found
 

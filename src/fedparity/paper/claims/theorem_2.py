@@ -15,7 +15,7 @@ import numpy as np
 
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray
-from fedparity.paper.claims.claim import SEED, Claim, Finding
+from fedparity.paper.claims.claim import SEED, Claim, Estimate, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 
 
@@ -55,7 +55,8 @@ class Theorem2(Claim):
         undefined = sum(not np.isfinite(p).all() for p in printed)
         wanted = limit_weights(pi, self.eps if self.limit_eps is None else self.limit_eps, self.lam)
         rng = stream(SEED, self.id)
-        distance = [self._distance(pi, wanted, T, rng) for T in self.horizons]
+        found = [Estimate.of(self._distances(pi, wanted, T, rng)) for T in self.horizons]
+        distance = [one.mean for one in found]
         converges = distance[-1] < 1e-3 and (self.lam == 0 or distance[-1] < distance[0] / 10)
         return Finding(
             "holds" if not undefined and off < 1e-9 else "needs-assumption",
@@ -66,7 +67,7 @@ class Theorem2(Claim):
             {
                 "draws": self.draws,
                 "rounds": self.horizons,
-                "mean_distance_to_limit": distance,
+                "mean_distance_to_limit": [one.to_json() for one in found],
                 "printed_limit_off_by": off,
                 "populations_without_a_limit": undefined,
                 "limit": true,
@@ -81,7 +82,8 @@ class Theorem2(Claim):
             ),
         )
 
-    def _distance(self, pi: FloatArray, wanted: FloatArray, rounds: int, rng: np.random.Generator) -> float:
+    def _distances(self, pi: FloatArray, wanted: FloatArray, rounds: int, rng: np.random.Generator) -> FloatArray:
+        """The largest distance of each draw."""
         missed = rng.binomial(rounds - 1, 1 - pi, (self.draws, len(pi)))
         weight = (1 + self.lam * missed) / (pi + self.eps)
-        return float(np.abs(weight / weight.sum(axis=1, keepdims=True) - wanted).max(axis=1).mean())
+        return np.asarray(np.abs(weight / weight.sum(axis=1, keepdims=True) - wanted).max(axis=1))

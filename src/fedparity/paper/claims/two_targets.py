@@ -13,7 +13,7 @@ import numpy as np
 
 from fedparity.experiment import Setting, schedule
 from fedparity.metrics.inequality import cv
-from fedparity.paper.claims.claim import Claim, Finding
+from fedparity.paper.claims.claim import Claim, Estimate, Finding
 from fedparity.paper.claims.plot import Curve, Lines
 
 
@@ -44,9 +44,12 @@ class TwoTargets(Claim):
         chance = [cv(pi ** (b - 1)) for b in beta]
         least = min(max(pair) for pair in zip(share, chance, strict=True))
         where = Setting(f"bernoulli:low={self.low},high={self.high}", 100, self.rounds, 10, draws=self.draws)
-        found = {aim: schedule(aim, where).means() for aim in self.aims}
-        measured = {aim: [row["cv_counts"] or 0.0, row["cv_per_opportunity"] or 0.0] for aim, row in found.items()}
-        first, second = measured.values()
+        found = {aim: schedule(aim, where).table().values for aim in self.aims}
+        spreads = {
+            aim: [Estimate.of(values[key][aim]) for key in ("cv_counts", "cv_per_opportunity")]
+            for aim, values in found.items()
+        }
+        first, second = ([one.mean for one in pair] for pair in spreads.values())
         return Finding(
             "fails" if least > 1e-6 else "holds",
             first[0] < second[0] and second[1] < first[1],
@@ -59,7 +62,9 @@ class TwoTargets(Claim):
                 "cv_per_opportunity": chance,
                 "least_larger_of_both": least,
                 "draws": self.draws,
-                "measured_cv_counts_and_per_opportunity": measured,
+                "measured_cv_counts_and_per_opportunity": {
+                    aim: [one.to_json() for one in pair] for aim, pair in spreads.items()
+                },
             },
             Lines(
                 "Two targets: S ∝ π^β",

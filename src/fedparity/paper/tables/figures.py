@@ -67,6 +67,18 @@ def curve_rows(found: Result, figure: str) -> list[tuple[object, ...]]:
     return rows
 
 
+def curve_ends(found: Result, run: str) -> dict[str, float]:
+    """Where a run of a figure begins and ends, means over seeds."""
+    accuracy, variance = (found.curves[run][name].mean(axis=0) for name in ("accuracy", "fairness_variance"))
+    ends = {
+        "accuracy": accuracy[-1],
+        "fairness_variance_round_1": variance[0],
+        "fairness_variance": variance[-1],
+        "fairness_variance_over_rounds_squared": variance[-1] / len(variance) ** 2,
+    }
+    return {"rounds": len(variance), **{name: float(f"{value:.6g}") for name, value in ends.items()}}
+
+
 def draw_curves(found: Result, figure: str) -> str:
     """Accuracy beside fairness variance, as one picture that stands alone."""
     drawn = []

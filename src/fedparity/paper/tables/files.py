@@ -27,6 +27,7 @@ from fedparity.paper.tables.figures import (
     FIGURES,
     PRINTED_1,
     TABLE_1_COLUMNS,
+    curve_ends,
     curve_rows,
     draw_curves,
     figure_1,
@@ -105,6 +106,7 @@ def _write_curves(out: Path, found: Result, what: What, summary: dict[str, Any])
         if what in {figure, "all"}:
             write_text(out / f"{figure}.csv", csv_text(CURVE_COLUMNS, curve_rows(found, figure)))
             pictures[figure] = draw_curves(found, figure)
+            summary[figure] = {run: curve_ends(found, run) for run in FIGURES[figure]}
     return pictures
 
 

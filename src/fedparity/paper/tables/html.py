@@ -52,12 +52,17 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> 
     )
 
 
+def _heading(key: str) -> str:
+    """Accuracies of this page are of more than the last round, which its first lines say."""
+    return heading(key).removesuffix(", last round")
+
+
 def _printed() -> str:
     rows = [
         (name, *(words.of(k, v) for k, v in zip(TABLE_2_COLUMNS, values, strict=True)))
         for name, values in TABLE_2.items()
     ]
-    head = ("Method", *(heading(key) for key in TABLE_2_COLUMNS))
+    head = ("Method", *(_heading(key) for key in TABLE_2_COLUMNS))
     return f"<section><h2>Table 2 as printed</h2>{_table(head, rows, 'The numbers of the paper')}</section>"
 
 
@@ -81,12 +86,15 @@ def _named(found: Result, row: str) -> str:
 
 def _block(found: Result) -> str:
     trained = found.block.trained
-    keys = (*MAIN, *COUNTS) if trained else COUNTS
-    head = ["Method", *(heading(key) for key in keys)]
+    # Accuracies and participation side by side would be wider than a page.
+    parts = ({"Accuracy": MAIN} if trained else {}) | {"Participation, beside its limit": COUNTS}
     tables = [
         _table(
-            head, [(_named(found, row), *(cell(found, k, row) for k in keys)) for row in found.block.rows], "Measures"
+            ["Method", *(_heading(key) for key in keys)],
+            [(_named(found, row), *(cell(found, key, row) for key in keys)) for row in found.block.rows],
+            caption,
         )
+        for caption, keys in parts.items()
     ]
     if trained:
         read = {found.credited if rule == "credited" else rule: None for rule, _ in found.readings}
@@ -99,7 +107,7 @@ def _block(found: Result) -> str:
     note = f'<p class="notice">{TOO_SMALL}</p>' if found.too_small else ""
     labels = "".join(f"<li>{svg.escape(row)}: {svg.escape(ROWS[row].label)}</li>" for row in found.block.rows)
     return (
-        f"<section><h2>{svg.escape(found.block.says)}</h2>"
+        f"<section><h2>{svg.escape(found.block.says[0].upper() + found.block.says[1:])}</h2>"
         f"<p>All rows for {found.seeds} of {found.block.seeds} seeds.</p>{note}"
         + "".join(tables)
         + f"<details><summary>Rows</summary><ul>{labels}</ul></details></section>"

@@ -86,6 +86,11 @@ class Tasks:
         return self.task
 
 
+def run_folder(folder: Path, block: Block, row: Row, seed: int) -> Path:
+    """Where the rounds of a run that takes long are committed until its numbers are stored."""
+    return folder / "runs" / f"{block.name}-{row.run}-{seed}"
+
+
 def cell_of(  # noqa: PLR0917 - one caller
     folder: Path, block: Block, row: Row, seed: int, rate: float | None, tasks: Tasks, told: Told
 ) -> dict[str, Any]:
@@ -96,7 +101,7 @@ def cell_of(  # noqa: PLR0917 - one caller
     task = tasks.of(spec, seed, told)
     stops = Callbacks(stop=told.stop, hurry=told.hurry)
     if block.kept:
-        out = folder / "runs" / f"{block.name}-{row.run}-{seed}"
+        out = run_folder(folder, block, row, seed)
         done = execute(spec, out=out, resume=(out / "run.db").exists(), callbacks=stops)
     else:
         done = execute(spec, task=task, callbacks=stops)
