@@ -8,13 +8,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import tomllib
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedparity.availability import AVAILABILITY
 from fedparity.core.gate import Gate
 from fedparity.experiment.methods import METHODS
+from fedparity.experiment.runner import execute
+from fedparity.experiment.spec import Spec
+from fedparity.experiment.starters import read_starter
 from fedparity.testing import ATTACKS, Arena
 from fedparity.testing.attacks.arena import Figures, result_of, ways_of
 from fedparity.testing.attacks.poison import POISONS, poisoned
@@ -40,8 +47,15 @@ GROUPS = {
     "when it is there": ("always_on", "duty_cycling", "sleep", "synchronised"),
     "a new name": ("re_registration",),
 }
-POISONED = {"like anybody": False, "together": True}
+POISONED = {
+    "like anybody": ("bernoulli", None),
+    "together": ("bernoulli", "synchronised"),
+    "always, on phones": ("phones", "always_on"),
+}
 COHORTS = (10, 20)
+PRICE = ("late_accuracy", "late_worst_accuracy")
+ROBUST = {"deployment": METHODS["deployment"].weighting, "deployment with krum": "krum:bad=.3"}
+"""The method as it is, and with a weighting that leaves out who is far from the others."""
 POISON_ROUNDS = 120
 
 
@@ -54,19 +68,29 @@ def one(population: str, policy: str, seed: str, name: str) -> list[Figures]:
 
 
 def poison(policy: str, cohort: str, seed: str, name: str) -> dict[str, Any]:
-    """What poisoned updates do with one seed: attackers come like anybody, or together."""
-    method = METHODS[policy]
-    choices = {"scheduler": method.scheduler, "weighting": method.weighting, "gate": method.gate}
-    arena = Arena(rounds=POISON_ROUNDS, cohort=int(cohort))
+    """What poisoned updates do with one seed, by when attackers come."""
+    method = METHODS["deployment" if policy in ROBUST else policy]
+    weighting = ROBUST.get(policy, method.weighting)
+    choices = {"scheduler": method.scheduler, "weighting": weighting, "gate": method.gate}
+    arenas = {way: Arena(where, rounds=POISON_ROUNDS, cohort=int(cohort)) for way, (where, _) in POISONED.items()}
     return {
-        way: asdict(poisoned(name, arena, int(seed), together=together, **choices))
-        for way, together in POISONED.items()
+        way: asdict(poisoned(name, arenas[way], int(seed), attendance=when, **choices))
+        for way, (_, when) in POISONED.items()
     }
+
+
+def price(policy: str, seed: str, _: str) -> dict[str, float]:
+    """What a weighting costs where rare clients hold what nobody else does: the demo's digits, and nobody attacks."""
+    method = {"name": "deployment", "weighting": ROBUST[policy]}
+    demo = tomllib.loads(read_starter("demo")) | {"seed": int(seed), "seeds": 1, "methods": [method]}
+    table = execute(Spec.model_validate(demo)).table
+    return {key: float(table.mean(key, "deployment") or 0.0) for key in PRICE}
 
 
 def job_of(kind: str, *how: str) -> Any:
     """The outcome of one job, by its name."""
-    return poison(*how) if kind == "poison" else one(kind, *how)
+    jobs: dict[str, Callable[..., Any]] = {"poison": poison, "price": price}
+    return jobs.get(kind, partial(one, kind))(*how)
 
 
 def measured(jobs: list[tuple[str, ...]], workers: int) -> dict[str, Any]:
@@ -105,13 +129,24 @@ def cell(figures: dict[str, Any], *names: str) -> str:
     return " / ".join(f"{100 * figures[name]:.1f}" for name in names)
 
 
+def at_best(seeds: list[int]) -> str:
+    """The least that attackers can have of what is filled on phones, if nobody can tell them from who is honest."""
+    arena, shares = Arena("phones"), []
+    for seed in seeds:
+        trace = AVAILABILITY.build(arena.availability).draw(arena.clients, arena.rounds, seed)
+        came = set(trace.clients.tolist()) | set(range(arena.attackers))
+        shares.append(100 * arena.attackers / len(came))
+    return f"On phones {arena.attackers} of all that ever come are {min(shares):.1f} to {max(shares):.1f} % of them."
+
+
 def preset_table(found: dict[str, dict[str, Any]]) -> list[str]:
     """One row per attack: bernoulli, and phones of what was offered and of what was filled."""
     filled = ("share", "worst_window_share", "weight_share", "rounds_with_a_third")
     full = ("offered_share", "offered_window_share", "step_share", "captured")
     seeds = whole(found, SEEDS, *((f"{population}/deployment", name) for population in POPULATIONS for name in ATTACKS))
     lines = [
-        *said(seeds),
+        *said(seeds)[: 1 if seeds else None],
+        *([at_best(seeds), ""] if seeds else []),
         "| attack | bernoulli | phones, of full rounds | thin | phones, of what was filled |",
         "|---|---|---|---|---|",
     ]
@@ -146,7 +181,8 @@ def policy_table(found: dict[str, Any]) -> list[str]:
 
 def poison_table(found: dict[str, dict[str, Any]]) -> list[str]:
     """One row per poison: points of accuracy lost (mean, worst seed), and how far a backdoor opens."""
-    columns = [("deployment", m, way) for m in COHORTS for way in POISONED] + [("uniform", 10, "like anybody")]
+    columns = [("deployment", m, way) for way in POISONED for m in COHORTS]
+    columns += [(policy, 10, "like anybody") for policy in ("deployment with krum", "uniform")]
     heads = [f"{policy}, m = {m}, {way}" for policy, m, way in columns]
     kinds = {f"poison/{policy}/{m}" for policy, m, _ in columns}
     seeds = whole(found, POISON_SEEDS, *((kind, name) for kind in sorted(kinds) for name in POISONS))
@@ -167,6 +203,17 @@ def poison_table(found: dict[str, dict[str, Any]]) -> list[str]:
     return lines
 
 
+def price_table(found: dict[str, Any]) -> list[str]:
+    """One row per weighting: accuracy of everybody and of the worst-off tenth."""
+    seeds = whole(found, POISON_SEEDS, *((f"price/{policy}", "digits") for policy in ROBUST))
+    lines = [*said(seeds), "| method | accuracy | worst tenth |", "|---|---|---|"]
+    for policy in ROBUST if seeds else ():
+        each = [found[f"price/{policy}/{seed}/digits"] for seed in seeds]
+        means = [f"{100 * sum(one[key] for one in each) / len(each):.1f} %" for key in PRICE]
+        lines.append(f"| {policy} | {' | '.join(means)} |")
+    return lines
+
+
 def written(page: str, mark: str, lines: list[str]) -> str:
     """The page with what stands between two marks replaced."""
     begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
@@ -179,7 +226,10 @@ def jobs_of() -> list[tuple[str, ...]]:
     jobs: list[tuple[str, ...]] = []
     for seed in map(str, POISON_SEEDS):
         jobs += [("poison", "deployment", str(m), seed, name) for m in COHORTS for name in POISONS]
-        jobs += [("poison", "uniform", "10", seed, name) for name in POISONS]
+        jobs += [
+            ("poison", policy, "10", seed, name) for policy in ("deployment with krum", "uniform") for name in POISONS
+        ]
+        jobs += [("price", policy, seed, "digits") for policy in ROBUST]
     held = [
         (population, "deployment", str(seed), name) for seed in SEEDS for population in POPULATIONS for name in ATTACKS
     ]
@@ -201,7 +251,8 @@ def main() -> None:
     found = json.loads(FOUND.read_text()) if options.write else measured(jobs_of(), options.workers)
     page = written(PAGE.read_text(), "attacks", preset_table(found))
     page = written(page, "policies", policy_table(found))
-    PAGE.write_text(written(page, "poison", poison_table(found)))
+    page = written(page, "poison", poison_table(found))
+    PAGE.write_text(written(page, "price", price_table(found)))
 
 
 if __name__ == "__main__":

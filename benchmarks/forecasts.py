@@ -14,7 +14,7 @@ import numpy as np
 from fedparity import AVAILABILITY, Coordinator, Intermittent, NoTraining, Trace, frontier, run, stream
 from fedparity.estimators import Oracle
 from fedparity.metrics import gini
-from fedparity.traces import Intervals, open_intervals
+from fedparity.traces import Intervals, open_file
 
 TRACES = Path(__file__).parents[2] / "shared/data/traces"
 DAY, ROUNDS, DRAWS = 48, 200, 10
@@ -51,10 +51,10 @@ def windows(intervals: Intervals, clients: int | None = None) -> Draw:
 
 def flash() -> Intervals:
     """All 1,000 devices under FLASH's own rule: locked, charging, on Wi-Fi."""
-    first = open_intervals(TRACES / "flash_000_099_events.json.gz", "charging & wifi & locked", open_end=False)
-    rest = open_intervals(
+    first = open_file(TRACES / "flash_000_099_events.json.gz", "charging & wifi & locked", open_end=False).intervals
+    rest = open_file(
         TRACES / "flash_100_999_locked_intervals.csv.gz", devices=TRACES / "flash_100_999_devices.csv"
-    )
+    ).intervals
     pairs = ((getattr(first, key), getattr(rest, key)) for key in ("first_seen", "last_seen", "start", "end"))
     seen, last, start, end = (np.concatenate(pair) for pair in pairs)
     device = np.concatenate([first.device, rest.device + len(first.names)])
@@ -74,7 +74,7 @@ def populations() -> Iterator[Population]:
     yield Population("`markov:nu=.99`, N=100, m=5", 5, model("markov:nu=.99", 100))
     yield Population("`markov:nu=.97,low=.02,high=.4`, N=100, m=5", 5, model("markov:nu=.97,low=.02,high=.4", 100))
     if TRACES.exists():
-        fedscale = open_intervals(TRACES / "fedscale_clients_001_100.pkl")
+        fedscale = open_file(TRACES / "fedscale_clients_001_100.pkl").intervals
         yield Population("FedScale, 100 most active clients, m=5", 5, windows(fedscale))
 
 

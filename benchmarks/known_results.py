@@ -594,7 +594,7 @@ def scale(found: dict[str, Any]) -> str:
     local = f"{t['steps']} steps" if t.get("steps") else f"{t['epochs']} epoch{'s' if t['epochs'] > 1 else ''}"
     at_the_end = [f"`{m}` ({r:g})" for m, r in by_accuracy(found["tuning"]).items() if r in _ends(s["rates"])]
     edge = f" Best at the end of the grid: {', '.join(at_the_end)}." if at_the_end else ""
-    who = "everybody online takes part" if s["cohort"] == s["clients"] else f"{s['cohort']} take part a round"
+    who = "everybody online takes part" if s["cohort"] == s["clients"] else f"{s['cohort']} take part per round"
     tuned = ""
     if s["tune_seeds"]:
         seeds = f"seed{'s' if len(s['tune_seeds']) > 1 else ''} {', '.join(map(str, s['tune_seeds']))}"
@@ -619,7 +619,7 @@ TITLES = {
     "cafed": "CA-Fed leaves the rare group out: on data",
 }
 NOTES = {
-    "fair": "Everybody is online. One full-batch step a round, as FedFV's authors train. Rates by accuracy: the best test"
+    "fair": "Everybody is online. One full-batch step per round, as FedFV's authors train. Rates by accuracy: the best test"
     f" accuracy; by variance: the least variance among rates at most {100 * SLACK:g} point below FedAvg's best accuracy (if"
     " there is none, by accuracy). Published: ratios of FedFV's stored logs (CNN from scratch, 2,000 rounds). Clients with the same pair of labels"
     " share test images, so there are ten different accuracies and the worst 5 % are the worst 10 %.",

@@ -26,8 +26,19 @@ def test_the_page_is_what_the_numbers_say():
 def test_every_method_has_a_rate_and_is_run():
     assert set(learning.SHOWN) | {name for _, name, *_ in learning.ABLATION} <= set(learning.METHODS)
     assert len(set(learning.METHODS)) == len(learning.METHODS)
-    for data in DONE["rates"]:  # one entry per data set and population
-        assert set(DONE["rates"][data]) == set(learning.METHODS)
+    for tried in DONE["tuning"].values():  # one entry per data set and population
+        for seed in learning.TUNE_SEEDS:
+            assert set(tried[str(seed)]) == set(learning.METHODS)
+
+
+def test_the_rate_is_the_best_over_all_seeds_for_tuning():
+    rates = learning.RATES["digits"]
+    by_seed = {
+        "500": {name: [0.9, 0.7, 0.1] for name in learning.METHODS},
+        "501": {name: [0.4, 0.7, 0.1] for name in learning.METHODS},
+    }
+    found = learning.rates_of({"tuning": {"digits bernoulli": by_seed}}, "digits", "bernoulli")
+    assert set(found.values()) == {rates[1]}
 
 
 @pytest.mark.parametrize("data", learning.SETS)

@@ -17,8 +17,8 @@ HARMS = [name for name in POISONS if name != "none" and "backdoor" not in name]
 BEFORE = {"scheduler": "with_quota:inner=parity:ratio=1.1,spare=fill", "weighting": "clipped", "gate": Gate()}
 
 
-def accuracy(name, seed, cohort=10, *, together=True, **choices):
-    return 100 * poisoned(name, replace(ARENA, cohort=cohort), seed, together=together, **choices).accuracy
+def accuracy(name, seed, cohort=10, *, attendance="synchronised", **choices):
+    return 100 * poisoned(name, replace(ARENA, cohort=cohort), seed, attendance=attendance, **choices).accuracy
 
 
 def deployed():
@@ -28,8 +28,8 @@ def deployed():
 
 @pytest.mark.parametrize("name", HARMS)
 def test_poisoned_updates_cost_at_most_a_point(name):
-    for together in (False, True):
-        honest, harmed = (accuracy(kind, 0, together=together, **deployed()) for kind in ("none", name))
+    for attendance in (None, "synchronised"):
+        honest, harmed = (accuracy(kind, 0, attendance=attendance, **deployed()) for kind in ("none", name))
         assert honest > 90
         assert honest - harmed <= 1.0
 
@@ -45,12 +45,23 @@ def test_poisoned_updates_of_synchronised_attackers_cost_at_most_a_point(cohort,
     assert max(cost) <= 2.0
 
 
+def test_who_holds_thin_rounds_does_not_say_how_long_updates_are():
+    arena = replace(ARENA, availability="phones")
+    costs = {
+        weighting: poisoned("far_flip", arena, 2, attendance="always_on", **{**deployed(), "weighting": weighting})
+        for weighting in ("clipped", METHODS["deployment"].weighting)
+    }
+    clipped, ours = (found.accuracy for found in costs.values())
+    assert clipped < 0.5
+    assert ours > 0.9
+
+
 def test_without_the_bounds_they_cost_more():
     assert accuracy("none", 0, **BEFORE) - accuracy("far_flip", 0, **BEFORE) > 5.0
 
 
 def test_labels_flipped_by_attackers_cost_more_where_nothing_holds_them():
-    plain = {"scheduler": "uniform", "together": False}
+    plain = {"scheduler": "uniform", "attendance": None}
     assert accuracy("none", 100, **plain) - accuracy("label_flip", 100, **plain) > 2.0
 
 

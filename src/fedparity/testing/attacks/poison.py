@@ -24,6 +24,7 @@ from fedparity.core.types import ClientReport, RoundPlan, RoundRecord, Vector
 from fedparity.engines import InProcess, Intermittent
 from fedparity.tasks import Logistic
 from fedparity.testing.attacks.arena import Arena
+from fedparity.testing.attacks.kinds import ATTACKS
 
 TARGET, LIT, CORNER = 0, 3.0, 2
 """What a backdoor makes of everything, how bright its mark is, and how many features it lights."""
@@ -121,15 +122,16 @@ class _Late:
 
 
 def poisoned(
-    name: str, arena: Arena, seed: int, *, together: bool = False, scheduler: Any = "parity", **choices: Any
+    name: str, arena: Arena, seed: int, *, attendance: str | None = None, scheduler: Any = "parity", **choices: Any
 ) -> Poisoned:
-    """What attackers do to a model; `together`: they come every tenth round, all of them, else like anybody."""
+    """What attackers do to a model; `attendance`: the attack of `ATTACKS` whose hours they keep; None: anybody's."""
     poison = POISONS[name]
     clean = Logistic.synthetic(arena.clients, seed=seed)
     clean = replace(clean, x=np.concatenate([clean.x, np.zeros((*clean.x.shape[:2], CORNER))], axis=2))
     there = AVAILABILITY.build(arena.availability).draw(arena.clients, arena.rounds, seed).matrix().astype(np.bool_)
-    if together:
-        there[:, : arena.attackers] = (np.arange(arena.rounds) % 10 == 9)[:, None]
+    if attendance is not None:
+        hours = ATTACKS[attendance].presence[0]
+        there[:, : arena.attackers] = hours(arena.rounds, arena.attackers, stream(seed, "attack"))
     late = _Late(clean, arena)
     coordinator = Coordinator(arena.cohort, seed=seed, scheduler=scheduler, min_reports=0, **choices)
     task = poison.data(clean, arena.attackers)
