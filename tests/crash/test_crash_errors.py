@@ -38,7 +38,8 @@ def total_of(folder):
 )
 def test_any_call_may_fail(tmp_path, first, code, for_good):
     """Usually every call fails in one of the four ways, nightly in all of them."""
-    reference, total = chains(ROUNDS), total_of(tmp_path / "counted").count
+    reference, whole = chains(ROUNDS), total_of(tmp_path / "counted")
+    total, log = whole.count, next(n for n, one in enumerate(whole.calls) if one.path.endswith("-wal"))
     assert total > 200
     swallowed = []
     for call in range(size(first, 0), total, size(4, 1)):
@@ -52,7 +53,8 @@ def test_any_call_may_fail(tmp_path, first, code, for_good):
             assert any(text in says for text in (os.strerror(code), "database or disk is full", "disk I/O error")), says
         acknowledged_rounds_are_there(folder / "run", said, ROUNDS, reference)
         ends_the_same(folder / "run", ROUNDS)
-    assert len(swallowed) <= 3, swallowed
+    # While the database is empty SQLite tries again, or goes on with a journal instead of a log, as durable.
+    assert len([call for call in swallowed if call >= log]) <= 3, swallowed
 
 
 def test_a_disk_of_any_size_that_is_too_small(tmp_path):

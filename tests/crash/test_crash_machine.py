@@ -107,15 +107,16 @@ class Run(RuleBasedStateMachine):
         self.reload()
 
     @precondition(lambda self: self.lines > 0)
-    @rule(client=st.integers(0, MOST - 1))
-    def an_erasure(self, client):
+    @rule(client=st.integers(0, MOST - 1), totals=st.booleans())
+    def an_erasure(self, client, totals):
         if client >= self.state.ledger.num_clients or client >= self.stored_clients():
             return
         self.leave(self.store.close)
-        erase(self.run, client, lambda *_: self.method.init(MOST, np.zeros(DIM)))
+        erase(self.run, client, lambda *_: self.method.init(MOST, np.zeros(DIM)), totals=totals)
         self.erased.add(client)
         self.letters = [letter for letter in self.letters if letter.client != client]
         self.enter()
+        self.chain = self.store.heads.known[0, "m"][1]  # rounds are chained anew
         self.state = self.method.grow(self.store.load(0, "m", self.classes()), self.clients)
 
     def stored_clients(self):
@@ -165,7 +166,7 @@ def test_erasing_the_only_client_that_registered_late_leaves_a_run_that_verifies
     machine.somebody_registers()
     machine.a_round({2, 3}, ["never", "later"])
     machine.a_round({0, 1}, ["now", "now"])
-    machine.an_erasure(3)
+    machine.an_erasure(3, totals=False)
     machine.leave(machine.store.close)
     verdict = verify(machine.run, lambda *_: machine.classes())
     assert verdict.problems == ()
@@ -181,7 +182,7 @@ def test_a_machine_that_is_closed_verifies(tmp_path):
         machine.a_round({0, 1, 2}, list(step))
     machine.somebody_registers()
     machine.a_round({0, 3}, ["now", "now"])
-    machine.an_erasure(0)
+    machine.an_erasure(0, totals=True)
     machine.a_crash(3)
     machine.leave(machine.store.close)
     verdict = verify(machine.run, lambda *_: machine.classes())

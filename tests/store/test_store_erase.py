@@ -13,12 +13,13 @@ import pytest
 from fedparity import ESTIMATORS, SCHEDULERS, UTILITIES, WEIGHTINGS, Ledger, Trace, save_trace
 from fedparity.core.errors import ConfigError, FedparityError, InputError
 from fedparity.core.journal import from_json
+from fedparity.experiment.erasing import relogged
 from fedparity.experiment.run import Run
 from fedparity.experiment.runner import fresh_state, state_classes
 from fedparity.report.export import export
 from fedparity.store import DamagedError, Disk, Store, checkpoints, erase, verify
 from fedparity.store.database import Database
-from fedparity.store.erase import redact
+from fedparity.store.erase import redact, speaks_of
 from fitting import partners
 from stored_runs import THREE, contents, heads, run_into, sha256, spec_of, unclose, unpacked
 
@@ -43,20 +44,34 @@ def states_of(folder):
         return {key: store.load(*key, state_classes(store, key[1])) for key in store.contenders()}
 
 
-@pytest.fixture
-def files_for_some(monkeypatch):
+def keep_some_in_files(monkeypatch):
     for name, value in (("LARGE", 24), ("SMALL_STATE", 0), ("SNAPSHOT_EVERY", 4)):
         monkeypatch.setattr(checkpoints, name, value)
 
 
 @pytest.fixture
+def files_for_some(monkeypatch):
+    keep_some_in_files(monkeypatch)
+
+
+@pytest.fixture(scope="module")
 def spec():
     return spec_of("rounds=12", f"population.clients={CLIENTS}", "population.availability=bernoulli:low=.5,high=.9")
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, spec):
+    """A run that every test has a copy of."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        keep_some_in_files(patch)
+        run_into(folder, spec, save=True)
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path, spec, files_for_some):  # noqa: ARG001 - a fixture for what it does
-    run_into(tmp_path / "run", spec, save=True)
+def folder(tmp_path, finished, files_for_some):  # noqa: ARG001 - a fixture for what it does
+    shutil.copytree(finished, tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -97,6 +112,8 @@ def test_nothing_of_the_client_is_left(folder):
     assert not any(held[0].tobytes() in data for data in now.values())
     assert mine[0] not in now
     assert not any(name.endswith("-wal") for name in now)
+    with Store.read(folder) as store:
+        assert [*store.db.rows("SELECT client, lines FROM erasures")] == [(client, "")]  # its number, and nothing more
 
 
 def test_what_others_have_stays(folder):
@@ -119,20 +136,123 @@ def test_what_others_have_stays(folder):
             assert after.estimator.day[others].tobytes() == old.estimator.day[others].tobytes()
 
 
-def test_the_chain_stays_and_verifies(folder, spec):
+def test_the_chain_is_made_anew_and_verifies(folder, spec):
     client = client_of(folder)
     with Store.read(folder) as store:
         before = heads(Run.stored(store))
-        chains = {key: [c.chain for c in store.rounds(*key)] for key in store.contenders()}
     erase(folder, client, fresh_state)
     verdict = verify(folder, state_classes)
     assert (verdict.ok, verdict.closed, verdict.rounds) == (True, True, 12 * len(THREE))
     with Store.read(folder) as store:
-        assert {key: [c.chain for c in store.rounds(*key)] for key in store.contenders()} == chains
+        after = heads(Run.stored(store))
         assert store.erased() == {client}
-    assert {(seed, method): chain[-1] for (seed, method), chain in chains.items()} == before
+    assert not set(after.values()) & set(before.values())
     run_into(folder, spec, resume=True)  # there is nothing to do, and nothing to complain about
     assert verify(folder, state_classes).ok
+
+
+def digests_of(folder):
+    """Every digest that stands for rounds as they were: of lines, chains and seals."""
+    with contextlib.closing(sqlite3.connect(folder / "run.db")) as db:
+        return {d for row in db.execute("SELECT line_sha256, chain, digest FROM rounds") for d in row}
+
+
+@pytest.fixture
+def scored(tmp_path):
+    """A run whose log has accuracies, too."""
+    spec = spec_of("rounds=12", f"population.clients={CLIENTS}", "population.availability=bernoulli:low=.5,high=.9",
+                   "data.set=logistic")  # fmt: skip
+    run_into(tmp_path / "run", spec, save=True)
+    return tmp_path / "run", spec
+
+
+@pytest.mark.parametrize("totals", [False, True])
+def test_nothing_of_the_client_follows_by_arithmetic(scored, totals):
+    """Sums over everybody less the others' numbers, and digests that confirm a guess."""
+    folder, _ = scored
+    client = client_of(folder)
+    old, old_digests, before = lines_of(folder), digests_of(folder), Run.open(folder)
+    steps = {key: [sum(json.loads(line)["rows"]["weight"]) for line in lines] for key, lines in old.items()}
+    erase(folder, client, fresh_state, relogged, totals=totals)
+    Run.open(folder).save(folder)
+
+    everything = b"".join(contents(folder).values()).decode("latin-1")
+    same = {sha256(line.encode()) for lines in lines_of(folder).values() for line in lines}  # of what is there to see
+    assert len(old_digests - same) > 80
+    assert not any(d in everything for d in old_digests - same)
+    after = Run.open(folder)
+    for one in after.runs:
+        assert np.isnan(one.accuracy[client])
+        mean = one.column("avg_client_accuracy")[-1]
+        assert mean == pytest.approx(np.nanmean(one.accuracy), abs=1e-12)
+        was = next(o for o in before.runs if o.method == one.method)
+        assert mean != was.column("avg_client_accuracy")[-1]
+        assert one.column("avg_client_accuracy")[:-1].tolist() == was.column("avg_client_accuracy")[:-1].tolist()
+        assert one.column("fairness_variance")[-1] == pytest.approx(one.ledger.fairness_variance())
+        ledger = Ledger.empty(CLIENTS)
+        for n, record in enumerate(one.records):
+            ledger = ledger.then(record)
+            if totals:
+                told = [record.available, record.selected, record.completed, record.row_clients, record.failed]
+                assert not any(map(len, told))
+                assert np.isnan([one.column(name)[n] for name in ("available", "selected", "completed")]).all()
+                continue
+            assert one.column("available")[n] == len(record.available)
+            assert one.column("selected")[n] == len(record.selected)
+            assert one.column("completed")[n] == len(record.completed)
+            assert one.column("fairness_variance")[n] == pytest.approx(ledger.fairness_variance(), nan_ok=True)
+            assert record.row_weights.sum() == pytest.approx(
+                steps[one.seed, one.method][n] if len(record.row_weights) else 0
+            )
+            assert record.design == "deterministic" or np.isnan(record.probs).all()
+            assert record.surrogate.eta_sum == 0
+
+
+def test_totals_are_what_the_rounds_came_to(folder, spec):
+    client = client_of(folder)
+    shutil.copytree(folder, folder.with_name("rounds"))
+    erase(folder.with_name("rounds"), client, fresh_state, relogged)
+    assert erase(folder, client, fresh_state, relogged, totals=True) > 20
+    assert verify(folder, state_classes).problems == ()
+    for one, other in zip(Run.open(folder).runs, Run.open(folder.with_name("rounds")).runs, strict=True):
+        assert one.ledger == other.ledger
+        assert [r.model_sha256 for r in one.records] == [r.model_sha256 for r in other.records]
+    run, usual = Run.open(folder).table, Run.open(folder.with_name("rounds")).table
+    for method in THREE:
+        for name in ("selection_gap", "gini", "utility_cv", "fill"):
+            assert run.row(method)[name] == usual.row(method)[name]
+        assert run.row(method).get("span_gap") is None
+    run_into(folder, spec, resume=True)
+    assert verify(folder, state_classes).problems == ()
+
+
+def test_rounds_go_on_after_totals(tmp_path, spec):
+    folder = tmp_path / "run"
+    run_into(folder, spec, rounds=5)
+    for client, totals in ((2, True), (4, False), (5, True), (4, True)):
+        erase(folder, client, fresh_state, relogged, totals=totals)
+        assert verify(folder, state_classes).problems == ()
+    done = run_into(folder, spec, resume=True)
+    assert done.complete
+    for one in done.runs:
+        assert [r.told for r in one.records] == [False] * 5 + [True] * 7
+        assert not one.ledger.online[[2, 4, 5]].any()
+    assert verify(folder, state_classes).problems == ()
+    erase(folder, 4, fresh_state, relogged)
+    erase(folder, 6, fresh_state, relogged)  # its column in the totals, too
+    assert not any(one.ledger.online[6] for one in Run.open(folder).runs)
+    assert verify(folder, state_classes).problems == ()
+
+
+def test_who_was_erased_is_not_evaluated_when_rounds_go_on(scored):
+    folder, spec = scored
+    more = spec.model_copy(update={"rounds": 14})
+    run_into(folder.with_name("more"), more, rounds=7)
+    erase(folder.with_name("more"), 3, fresh_state, relogged)
+    done = run_into(folder.with_name("more"), more, resume=True)
+    for one in done.runs:
+        assert np.isnan(one.accuracy[3])
+        assert one.column("avg_client_accuracy")[-1] == pytest.approx(np.nanmean(one.accuracy), abs=1e-12)
 
 
 def test_exports_do_not_contain_it(tmp_path, spec, files_for_some):  # noqa: ARG001 - a fixture for what it does
@@ -284,21 +404,29 @@ def test_redacting_changes_only_what_speaks_of_the_client():
         for line in run.journal:
             for client in range(14):
                 new = redact(line, client)
-                assert (new == line) == (client not in names_of(line))
+                assert speaks_of(line, client) == (client in names_of(line))
                 assert names_of(new) == names_of(line) - {client}
                 one, other = from_json(line), from_json(new)
                 assert one.model_sha256 == other.model_sha256
-                kept = one.selected != client
-                assert other.probs.tolist() == one.probs[kept].tolist()
+                assert other.selected.tolist() == one.selected[one.selected != client].tolist()
+                assert len(other.probs) == len(other.selected)
+                assert np.isnan(other.probs).all() == (other.design != "deterministic" or not len(other.probs))
+                assert redact(new, client) == new
                 assert other.utility.tolist() == one.utility[one.completed != client].tolist()
 
 
 def test_the_command(fedparity, folder):
     client = client_of(folder)
     names = {"metrics_log.csv", "clients.csv", "journal.jsonl", "summary.json", "report.html", "spec.toml"}
+    assert fedparity("export", folder)[0] == 0
+    (folder / "NOTES.txt").write_text("about somebody")
     code, out, err = fedparity("erase", folder, client)
     assert (code, err) == (0, "")
     assert out.startswith(f"Erased client {client} from ")
+    said = "".join(out.split("\n")[1:])
+    assert "Not looked into" in said
+    assert all(name in said.replace(" ", "") for name in ("NOTES.txt", "clients.csv", "participation.csv"))
+    assert "run.db" not in said
     assert names <= contents(folder).keys()
     rows = (folder / "clients.csv").read_text().splitlines()[1:]
     assert {row.split(",")[2] for row in rows} == {str(k) for k in range(CLIENTS) if k != client}
@@ -326,12 +454,21 @@ POINTS = {
 """Where an erasure can be interrupted: the call of a method, counted from the first after the run is opened."""
 
 
+@pytest.fixture(scope="module")
+def erased_at_once(finished, tmp_path_factory):
+    """The digest of the run after an erasure that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    shutil.copytree(finished, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        keep_some_in_files(patch)
+        erase(folder, client_of(folder), fresh_state)
+    return verify(folder, state_classes).digest
+
+
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("way", ["resume", "erase", "another"])
-def test_an_interrupted_erasure_is_said_and_finished(folder, spec, point, way):
+def test_an_interrupted_erasure_is_said_and_finished(folder, spec, erased_at_once, point, way):
     client = client_of(folder)
-    shutil.copytree(folder, folder.with_name("whole"))
-    erase(folder.with_name("whole"), client, fresh_state)
     (folder / "NOTES.txt").write_text("mine")
     cls, name, number = POINTS[point]
     calls, real = [], getattr(cls, name)
@@ -360,7 +497,7 @@ def test_an_interrupted_erasure_is_said_and_finished(folder, spec, point, way):
     assert not (folder / "clients.csv").exists()
     assert (folder / "NOTES.txt").read_text() == "mine"
     if way != "another":
-        assert verdict.digest == verify(folder.with_name("whole"), state_classes).digest
+        assert verdict.digest == erased_at_once
 
 
 def test_the_stored_trace_and_facts_forget(folder, spec):
@@ -394,6 +531,10 @@ def test_names_leave_the_folder(tmp_path, spec):
     assert b"phone-d" not in found
     run_into(tmp_path / "run", named, resume=True, save=True)
     assert b"phone-d" not in b"".join(contents(tmp_path / "run").values())
+    erase(tmp_path / "run", 4, fresh_state, totals=True)  # one more that has no name then
+    assert verify(tmp_path / "run", state_classes).ok
+    Run.open(tmp_path / "run").save(tmp_path / "run")
+    assert b"phone-e" not in b"".join(contents(tmp_path / "run").values())
 
 
 WITHOUT_TORCH = """

@@ -107,6 +107,7 @@ def digests(folder):
             state = store.load(seed, method, state_classes(store, method))
             chain = [c.chain for c in store.rounds(seed, method)]
             columns = [getattr(state.ledger, name) for name in state.ledger.__dataclass_fields__ if name != "rounds"]
+            columns = [column for column in columns if column is not None]  # nobody registered late
             models = [state.kept[k].tobytes() for k in sorted(state.kept)]
             found[seed, method] = (
                 len(chain),

@@ -1,15 +1,18 @@
 """Vectors that a memory keeps: stored when they change, never copied, erased with their client, and resumed."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from fedparity import MEMORIES, SCHEDULERS, WEIGHTINGS, Coordinator, InProcess, Intermittent, Journal, Trace, run
+from fedparity.core.errors import InputError
 from fedparity.core.journal import to_json
 from fedparity.core.rows import mapping_of
 from fedparity.core.tree import classes_in
 from fedparity.local import LOCALS
 from fedparity.memory.stale import NOBODY
-from fedparity.store import Store, checkpoints
+from fedparity.store import Store, checkpoints, verify
 from fedparity.store.erase import without
 from fedparity.tasks import Quadratic
 from stored_runs import same
@@ -129,3 +132,40 @@ def test_a_client_is_erased_from_memory(memory, weighting, local):
     more = np.ones((ROUNDS + 5, CLIENTS), bool)
     engine = Intermittent(InProcess(Quadratic.random(CLIENTS, seed=1)), Trace.from_matrix(more))
     assert np.isfinite(run(method, engine, ROUNDS + 5, state=state).params).all()
+
+
+@pytest.mark.parametrize("harm", ["flip", "delete"])
+@pytest.mark.parametrize("copies", [False, True])
+def test_no_array_file_is_a_single_point_of_failure_where_copies_are_kept(tmp_path, files_for_all, harm, copies):  # noqa: ARG001
+    method = method_of("last_updates", "fedvarp", "plain")
+    classes = classes_in(method.init(CLIENTS, np.zeros(4)))
+    with Store.open(tmp_path / "run", copies=copies) as store:
+        store.begin("# m\n", Trace.from_rounds(CLIENTS, [np.arange(CLIENTS)]), {})
+        last = Keeper(store).go_on(method, method.init(CLIENTS, np.zeros(4)), ROUNDS)
+    names = sorted(path.name for path in (tmp_path / "run" / "arrays").iterdir())
+    assert any(".copy." in name for name in names) == copies
+    lost, whole = 0, 0
+    for name in names:
+        folder = shutil.copytree(tmp_path / "run", tmp_path / name)
+        path = folder / "arrays" / name
+        if harm == "flip":
+            path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1]))
+        else:
+            path.unlink()
+        assert not verify(folder, lambda *_: classes).ok
+        try:
+            with Store.open(folder, copies=copies) as store:
+                state = store.load(0, "m", classes)
+                store.sweep()
+                said = list(store.notices)
+        except InputError:
+            lost += 1
+            continue
+        assert state.round >= ROUNDS - 1
+        if state.round == ROUNDS:
+            whole += 1
+            assert same(state, last)
+        assert said or harm == "delete"
+        assert verify(folder, lambda *_: classes).ok
+    assert (lost == 0) == copies
+    assert whole > 3 or not copies

@@ -250,6 +250,10 @@ def test_the_command_s_json_and_exit_codes(fedparity, copy):
     assert fedparity("verify", copy, "--digest", digest.upper())[0] == 0
     code, out, _ = fedparity("verify", copy, "--digest", "0" * 64)
     assert (code, out.splitlines()[1]) == (1, f"{copy}: another run, 15 rounds checked")
+    assert fedparity("verify", copy, "--digest", digest[:8])[0::2] == (
+        2,
+        f"fedparity: --digest '{digest[:8]}' must be 64 hexadecimal digits, as `fedparity verify RUN` prints them\n",
+    )
 
     (copy / "clients.csv").write_text("changed")
     code, out, err = fedparity("verify", copy, "--json")

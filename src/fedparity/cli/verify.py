@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
 from fedparity.cli.console import CHECK_FAILED, AsJson, RunFolder, print_json, say
+from fedparity.core.errors import ConfigError
 
 
 def verify_command(
@@ -22,12 +24,14 @@ def verify_command(
     fedparity verify runs/demo
     fedparity verify runs/demo --digest 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
     """
+    if digest is not None and not re.fullmatch("[0-9a-f]{64}", digest := digest.strip().lower()):
+        raise ConfigError(f"--digest {digest!r} must be 64 hexadecimal digits, as `fedparity verify RUN` prints them")
     from fedparity.experiment.runner import state_classes
     from fedparity.store import verify
 
     verdict = verify(run, state_classes)
     problems = list(verdict.problems)
-    if digest is not None and digest.strip().lower() != verdict.digest:
+    if digest is not None and digest != verdict.digest:
         problems.append(f"its digest is {verdict.digest}, not {digest}")
     if as_json:
         found = {"run": str(run), "ok": not problems, "rounds": verdict.rounds, "closed": verdict.closed}

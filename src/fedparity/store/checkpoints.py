@@ -88,6 +88,8 @@ class Checkpoints:
         self.db = db
         self.files = files
         self.last: dict[Contender, Last] = {}
+        self.begun: set[Contender] = set()
+        """Methods of which this process committed a round."""
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -139,6 +141,7 @@ class Checkpoints:
 
         Arrays are copied, since rounds change them in place, but for those that are only ever replaced.
         """
+        self.begun.add(contender)
         last = self.last[contender]
         for path, array in state.arrays.items():
             held = last.arrays.get(path)
@@ -154,6 +157,7 @@ class Checkpoints:
         last.whole = last.round if state.whole else last.whole
         last.round, last.chain, last.older, last.files = last.round + 1, chain, last.files, state.files
         self.files.remove(gone - (self.needed() if gone else gone))
+        self.files.copy({*last.older.values()} & {*last.files.values()})
 
     def replace(self, contender: Contender, state: Any) -> None:
         """Store a state instead of all there are of a method: after an erasure, in its transaction."""
@@ -184,6 +188,14 @@ class Checkpoints:
         """The rounds of the last two states, newest first."""
         query = "SELECT round FROM states WHERE seed = ? AND method = ? ORDER BY round DESC LIMIT 2"
         return [number for (number,) in self.db.rows(query, contender)]
+
+    def names(self, contender: Contender) -> dict[int, str]:
+        """What real clients are called, as the last state has it: read without any of its arrays."""
+        query = "SELECT tree FROM states WHERE seed = ? AND method = ? ORDER BY round DESC LIMIT 1"
+        (tree,) = self.db.one(query, contender) or ("{}",)
+        with decoding(self._where(*contender, -1)):
+            told = json.loads(tree).get("fields", {}).get("names", {}).get("dict", [])
+            return {int(client): str(name) for client, name in told}
 
     def load(self, contender: Contender, number: int, classes: dict[str, type]) -> tuple[Any, Last]:
         """The state after a round, and what the next difference is one to."""

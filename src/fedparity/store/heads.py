@@ -60,9 +60,21 @@ class Heads:
         self.disk.write(HEADS, b"".join(map(_line, [*entries, CLOSED] if closed else entries)))
         self.closed, self.torn, self.damaged, self.there = closed, False, False, True
 
+    def catch_up(self, committed: dict[tuple[int, str], Head]) -> None:
+        """The file anew with rounds whose head was not written when the process died, so that lags do not add up."""
+        for key, head in committed.items():
+            self.known[key] = max(self.known.get(key, head), head, key=lambda one: one[0])
+        if self.there or self.known:
+            self.write()
+
     def lower(self, seed: int, method: str, head: Head) -> None:
         """Rounds are about to be dropped: said first, so that a crash in between does not look like a loss."""
         self.known[seed, method] = head
+        self.write()
+
+    def replace(self, known: dict[tuple[int, str], Head]) -> None:
+        """Other heads for all methods: before rounds are chained anew none, and afterwards those they have then."""
+        self.known = known
         self.write()
 
 

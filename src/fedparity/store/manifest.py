@@ -12,6 +12,8 @@ from fedparity.core.errors import InputError
 from fedparity.store.arrays import FOLDER
 from fedparity.store.database import DATABASE, LOG
 from fedparity.store.disk import Disk
+from fedparity.store.heads import HEADS
+from fedparity.store.lock import LOCK
 
 MANIFEST = "manifest.json"
 SPECS = ("spec.toml", "spec.resolved.toml")
@@ -28,6 +30,11 @@ def _listed(disk: Disk) -> set[str]:
     found = {n for n in disk.names() if n in DERIVED or n.startswith(FOLDER) or (n.startswith(DATABASE) and n != INDEX)}
     # A process that died while it opened a closed run leaves a log in which nothing was written.
     return found - {LOG} if LOG in found and not disk.path(LOG).stat().st_size else found
+
+
+def not_ours(disk: Disk) -> list[str]:
+    """Files in the folder that somebody else put there: an erasure does not look into them."""
+    return sorted(set(disk.names()) - _listed(disk) - {MANIFEST, HEADS, LOCK, INDEX, LOG})
 
 
 def write_manifest(disk: Disk) -> None:

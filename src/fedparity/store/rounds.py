@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from fedparity.core.journal import GENESIS, link
-from fedparity.store.database import DamagedError, Database, decoding, digest, names_of
+from fedparity.store.database import DamagedError, Database, decoding, digest
+from fedparity.store.erasures import chain_start
 from fedparity.store.heads import Head, Heads
 
 
@@ -23,11 +25,39 @@ class Committed:
     row: list[Any]
     seconds: float
     """Telemetry: how long it took."""
+    resumed: str = ""
+    """Telemetry: when the run was resumed with this round; nothing if it was not."""
+
+
+def timed(seconds: float, *, again: bool) -> str:
+    """A round's telemetry as it is stored; `again`: it is the first since the run was resumed, which was now."""
+    return f"{seconds!r} {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())}" if again else repr(seconds)
 
 
 def round_digest(key: tuple[int, str, int], line_sha256: str, chain: str, row: str) -> str:
     """What a row of `rounds` is sealed with."""
     return digest(*map(str, key), line_sha256, chain, row)
+
+
+def sealed_round(key: tuple[int, str, int], chain: str, line: str, row: list[Any]) -> tuple[str, str, str, str, str]:
+    """A round as it is stored behind its key: line, its digest, the chain with it, the log row and the seal."""
+    line_sha256, shown = hashlib.sha256(line.encode()).hexdigest(), json.dumps(row)
+    linked = link(chain, line_sha256)
+    return line, line_sha256, linked, shown, round_digest(key, line_sha256, linked, shown)
+
+
+def chained_anew(db: Database, contender: tuple[int, str], rounds: Iterable[tuple[str, list[Any]]]) -> str:
+    """Put other lines and log rows in the place of all of a method's, in a transaction; the chain they end with."""
+    chain = chain_start(db)
+    for number, (line, row) in enumerate(rounds):
+        new = sealed_round((*contender, number), chain, line, row)
+        chain = new[2]
+        db.run(
+            "UPDATE rounds SET line = ?, line_sha256 = ?, chain = ?, row = ?, digest = ?"
+            " WHERE seed = ? AND method = ? AND round = ?",
+            (*new, *contender, number),
+        )
+    return chain
 
 
 def committed_rounds(
@@ -42,9 +72,10 @@ def committed_rounds(
         " (seed, method, round) WHERE seed = ? AND method = ? AND round >= ? ORDER BY round"
     )
     root = db.path.parent
-    (done, chain), redacted = after, _redacted(db)
+    (done, chain), start = after, chain_start(db)
+    chain = chain if done else start
     known, expected = heads.known.get((seed, method), (0, GENESIS))
-    for number, line, line_sha256, linked, row, check, seconds in db.rows(query, (seed, method, done)):
+    for number, line, line_sha256, linked, row, check, value in db.rows(query, (seed, method, done)):
         where = f"{root}: {method}, seed {seed}, round {number}"
         with decoding(where):
             found = hashlib.sha256(line.encode()).hexdigest()
@@ -52,15 +83,22 @@ def committed_rounds(
             sealed = round_digest((seed, method, number), line_sha256, linked, row)
         if number != done or linked != chain or check != sealed:
             raise DamagedError(f"{where}: the chain is broken; restore run.db from a copy")
-        if found != redacted.get(f"{seed}/{method}/{number}", line_sha256):
+        if found != line_sha256:
             raise DamagedError(f"{where}: the journal line was changed; restore run.db from a copy")
         with decoding(where):
-            committed = Committed(number, line, linked, list(json.loads(row)), float(seconds or "nan"))
+            took, _, resumed = (value or "nan").partition(" ")
+            committed = Committed(number, line, linked, list(json.loads(row)), float(took), resumed)
         done += 1
         if done == known and chain != expected:
             raise DamagedError(f"{where}: another round was committed here; restore run.db from a copy")
         yield committed
     refuse_loss(db, heads, (seed, method), done)
+
+
+def ends(db: Database) -> dict[tuple[int, str], Head]:
+    """How far each method came, by the database."""
+    query = "SELECT seed, method, max(round), chain FROM rounds GROUP BY seed, method"
+    return {(int(seed), str(method)): (int(last) + 1, str(chain)) for seed, method, last, chain in db.rows(query)}
 
 
 def refuse_loss(db: Database, heads: Heads, contender: tuple[int, str], found: int) -> None:
@@ -71,16 +109,3 @@ def refuse_loss(db: Database, heads: Heads, contender: tuple[int, str], found: i
             f"{db.path.parent}: {contender[1]}, seed {contender[0]}: {found} rounds, but {known} were committed; run.db"
             " or its log lost the others: restore them from a copy, or begin anew with --overwrite"
         )
-
-
-def _redacted(db: Database) -> dict[str, str]:
-    """The digests of lines that an erasure rewrote, if the erasures themselves are intact."""
-    found: dict[str, str] = {}
-    chain, where = GENESIS, f"{db.path.parent}: erasures"
-    for client, lines, linked in db.rows("SELECT client, lines, chain FROM erasures ORDER BY number"):
-        with decoding(where):
-            chain = link(chain, digest(str(client), lines))
-        if chain != linked:
-            raise DamagedError(f"{where}: the list was changed; restore run.db from a copy")
-        found |= names_of(lines, where)
-    return found

@@ -6,7 +6,7 @@
       states           what changed in the state since the round before, and a whole one now and then    (pruned)
       facts            what only a task can tell of a finished method
       telemetry        times; not part of any digest
-      erasures         clients that were erased: what their lines are now, chained too
+      erasures         the numbers of clients that were erased, chained too
     arrays/*.safetensors   large arrays, named by the SHA-256 of their bytes
     heads.jsonl        how many rounds are committed: what tells a database that lost some
     manifest.json      SHA-256 of every file, written on a clean close and removed on opening
@@ -17,8 +17,6 @@ Everything but a state can be read without any array file, any data set and any 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import secrets
@@ -30,7 +28,7 @@ from typing import Any, Self
 import numpy as np
 
 from fedparity.core.errors import FedparityError, InputError
-from fedparity.core.journal import GENESIS, link
+from fedparity.core.journal import GENESIS
 from fedparity.core.trace import Trace
 from fedparity.store import lock
 from fedparity.store.arrays import ArrayFiles
@@ -47,11 +45,12 @@ from fedparity.store.database import (
     storage_errors,
 )
 from fedparity.store.disk import PARTIAL, Disk
+from fedparity.store.erasures import Erasing, chain_start
 from fedparity.store.facts import Facts
 from fedparity.store.heads import HEADS, Head, Heads
 from fedparity.store.manifest import DERIVED, MANIFEST, write_manifest
 from fedparity.store.origin import Origin, trace_bytes
-from fedparity.store.rounds import Committed, committed_rounds, refuse_loss, round_digest
+from fedparity.store.rounds import Committed, committed_rounds, ends, refuse_loss, sealed_round, timed
 
 FORMAT = 2
 LEFT = re.compile(rf"({MANIFEST}|{HEADS}){PARTIAL}|\.({'|'.join(map(re.escape, DERIVED))})\.[0-9a-f]{{16}}")
@@ -79,8 +78,8 @@ class Store:
         """What was found damaged and left behind."""
 
     @classmethod
-    def open(cls, folder: str | Path, disk: Disk | None = None, *, create: bool = True) -> Self:
-        """Open a run for writing, or refuse: another process has it, or its format is not ours."""
+    def open(cls, folder: str | Path, disk: Disk | None = None, *, create: bool = True, copies: bool = False) -> Self:
+        """Open a run for writing, or refuse: another process has it, or its format is not ours; `copies`: `arrays`."""
         disk = disk or Disk(Path(folder))
         if not create:
             _must_be_there(disk)
@@ -90,6 +89,7 @@ class Store:
         except BaseException:
             os.close(handle)
             raise
+        store.arrays.copies = copies
         try:
             store._prepare()
         except BaseException:
@@ -135,8 +135,8 @@ class Store:
                 self._set_meta("format", str(FORMAT))
         if self.heads_differ(closed=self.disk.path(MANIFEST).exists()):
             self.notices.append(f"{self.disk.path(HEADS)}: differs from what was written")
-        if self.heads.there:
-            self.heads.write()
+        erasing = self.erasing() is not None  # then all rounds are about to be chained anew
+        self.heads.catch_up({} if erasing else ends(self.db))
         self.disk.remove(MANIFEST)
 
     def heads_differ(self, *, closed: bool) -> bool:
@@ -146,7 +146,8 @@ class Store:
         """
         (committed,) = self.db.one("SELECT count(*) FROM rounds") or (0,)
         behind = committed > 1 + sum(rounds for rounds, _ in self.heads.known.values())
-        return self.heads.damaged or (closed and self.heads.torn) or (behind and not self.running)
+        excused = self.running or self.erasing() is not None  # an erasure chains all rounds anew
+        return self.heads.damaged or (closed and self.heads.torn) or (behind and not excused)
 
     def _check_format(self) -> None:
         found = self._meta("format")
@@ -236,13 +237,12 @@ class Store:
         packed = self.checkpoints.pack(contender, state)
         last = self.checkpoints.last[contender]
         key = (*contender, last.round)
-        line_sha256 = hashlib.sha256(line.encode()).hexdigest()
-        chain, shown = link(last.chain, line_sha256), json.dumps(row)
-        check = round_digest(key, line_sha256, chain, shown)
+        sealed = sealed_round(key, last.chain if last.round else chain_start(self.db), line, row)
+        chain, again = sealed[2], last.round > 0 and contender not in self.checkpoints.begun
         with self.db.transaction():
-            self.db.run("INSERT INTO rounds VALUES (?,?,?,?,?,?,?,?)", (*key, line, line_sha256, chain, shown, check))
+            self.db.run("INSERT INTO rounds VALUES (?,?,?,?,?,?,?,?)", (*key, *sealed))
             self.checkpoints.insert(contender, packed)
-            self.db.run("INSERT INTO telemetry VALUES (?,?,?,?)", (*key, repr(seconds)))
+            self.db.run("INSERT INTO telemetry VALUES (?,?,?,?)", (*key, timed(seconds, again=again)))
             self.db.run("DELETE FROM facts WHERE seed = ? AND method = ?", contender)  # they were of an earlier round
         self.checkpoints.committed(contender, packed, chain)
         self.heads.add(seed, method, (last.round, chain))
@@ -318,6 +318,7 @@ class Store:
                 self.heads.lower(seed, method, (last.round, last.chain))
                 self._drop_after(contender, number)
                 self.notices.append(f"{trouble}; going on from round {number}")
+            self.notices += [] if self._lock is None else self.arrays.mend()
             self.checkpoints.last[contender] = last
             return state
         if trouble is not None:
@@ -344,18 +345,18 @@ class Store:
         with decoding(f"{self.disk.root}: erasures"):
             return frozenset(int(client) for (client,) in self.db.rows("SELECT client FROM erasures"))
 
-    def erasing(self) -> int | None:
+    def erasing(self) -> Erasing | None:
         """A client whose erasure has begun and is not finished."""
         with decoding(f"{self.disk.root}: erasures"):
             found = self._meta(ERASING)
-            return None if found is None else int(found)
+            return None if found is None else Erasing.of(found)
 
-    def intend_erasure(self, client: int | None) -> None:
+    def intend_erasure(self, what: Erasing | None) -> None:
         """Say that a client is being erased (None: that it is), durably."""
-        if client is None:
+        if what is None:
             self.db.run("DELETE FROM meta WHERE key = ?", (ERASING,))
         else:
-            self._set_meta(ERASING, str(client))
+            self._set_meta(ERASING, str(what))
 
     # -- housekeeping -------------------------------------------------------------------------------------------------
 

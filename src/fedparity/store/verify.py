@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from fedparity.core.errors import FedparityError, InputError
 from fedparity.core.journal import from_json
 from fedparity.core.ledger import Ledger
-from fedparity.store.arrays import FOLDER, file_of
+from fedparity.store.arrays import FOLDER, copy_of, file_of
 from fedparity.store.database import DATABASE, DamagedError
 from fedparity.store.disk import Disk
 from fedparity.store.heads import HEADS
@@ -99,10 +99,10 @@ def _witness_problems(store: Store, *, closed: bool) -> Iterator[str]:
         yield f"{HEADS}: differs from what was written"
     if store.heads.closed and not closed:
         yield f"{MANIFEST}: is missing, although the run was closed"
-    client = store.erasing()
-    if client is not None and not store.running:
-        fix = f"fedparity erase {store.disk.root} {client}"
-        yield f"the erasure of client {client} is unfinished; finish it with: {fix}"
+    begun = store.erasing()
+    if begun is not None and not store.running:
+        fix = f"fedparity erase {store.disk.root} {begun}"
+        yield f"the erasure of client {begun.client} is unfinished; finish it with: {fix}"
 
 
 def _misnamed(disk: Disk, *, running: bool) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _misnamed(disk: Disk, *, running: bool) -> Iterator[str]:
                 if running:
                     continue
                 raise
-            if name != file_of(found):
+            if name not in {file_of(found), copy_of(found)}:
                 yield f"{name}: differs from what was written"
 
 
