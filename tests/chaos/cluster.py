@@ -1,7 +1,7 @@
 """A SuperLink and SuperNodes as real processes on loopback, with TLS and registered keys; nothing of it stays behind.
 
-Every process has a session of its own and carries the folder of the test in its environment, by which also those are
-found that processes of Flower's started.
+Every process has a session of its own, and Flower detaches some of what it starts. So this process makes itself the one
+that orphans are given to: whatever is left is below it, in whatever session, and whatever it did to its environment.
 """
 
 import contextlib
@@ -15,11 +15,16 @@ import time
 from pathlib import Path
 
 import fedparity
+from fedparity.deploy.keeper import SUBREAPER, _prctl, descendants
 
 APP = Path(__file__).parent / "app"
 BIN = Path(sys.executable).parent
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 """As the kernel's tables of sockets write it."""
+POLITE = 60
+"""Seconds within which everybody must have ended who was asked to, and all that they started."""
+PART = "FEDPARITY_PART"
+"""In the environment of a process: as which part of the cluster, such as a node, it was started."""
 SAN = "subjectAltName=IP:127.0.0.1,DNS:localhost"
 
 
@@ -42,6 +47,8 @@ def until(condition, seconds, what):
 class Cluster:
     def __init__(self, folder, *, tls=True):
         self.folder, self.port, self.started = folder, free_port(), {}
+        _prctl(SUBREAPER, 1)
+        self._before = descendants(os.getpid())
         self.environment = {
             **os.environ,
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
@@ -82,8 +89,8 @@ class Cluster:
     def start(self, name, *command):
         with (self.folder / f"{name}.log").open("a") as log:
             self.started[name] = subprocess.Popen(
-                command, cwd=self.folder, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                start_new_session=True,
+                command, cwd=self.folder, env={**self.environment, PART: name}, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         return self.started[name]
 
@@ -124,8 +131,14 @@ class Cluster:
         )  # fmt: skip
 
     def keep_up(self, name):
-        """What a service manager does: start a node again until the SuperLink takes it back."""
+        """What a service manager does: start a node again until the SuperLink takes it back.
+
+        What is left of it is ended first, as systemd does (KillMode=control-group): a ClientApp of Flower whose
+        SuperNode is gone may try to tell it so for ever.
+        """
         if self.started[name].poll() is not None:
+            for pid in self._parts(name):
+                _signal(pid)
             self.supernode(name)
 
     def run(self, **config):
@@ -135,32 +148,22 @@ class Cluster:
     def kill(self, name):
         """As a power cut would: the process, and all that it started."""
         process = self.started[name]
-        for pid in self._family(process.pid):
+        for pid in {process.pid, *descendants(process.pid), *self._parts(name)}:
             _signal(pid)
         process.wait()
 
-    def _family(self, root):
-        parents = {}
-        for pid in self.pids():
-            try:
-                parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-        found = [root]
-        for pid in found:
-            found += [child for child, parent in parents.items() if parent == pid]
-        return found
+    def _parts(self, name):
+        """Whatever was started as this part of the cluster, or by it, and lives."""
+        mark = f"{PART}={name}".encode()
+        return [pid for pid in self.pids() if mark in _read(pid, "environ").split(b"\0")]
+
+    def at_rest(self):
+        """Whether no app of Flower runs."""
+        return not any(b"flwr-clientapp" in _read(pid, "cmdline") for pid in self.pids())
 
     def pids(self):
-        """Every process that belongs to this test, by what is in its environment."""
-        mark, found = f"FEDPARITY_CHAOS={self.folder}".encode(), []
-        for entry in Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return found
+        """Every process that came from this test and lives."""
+        return sorted(filter(_lives, descendants(os.getpid()) - self._before))
 
     def listening(self):
         """Addresses on which processes of this test listen."""
@@ -174,24 +177,55 @@ class Cluster:
                 found |= {sockets[link] for link in links if link in sockets}
         return found
 
+    def _take_note(self):
+        """Of those who ended: what watches its parent takes one that nobody has taken note of for alive.
+
+        Orphans that were given to this process are nobody else's to take note of; what ran before is left alone.
+        """
+        for process in self.started.values():
+            process.poll()
+        for pid in descendants(os.getpid()) - self._before - {process.pid for process in self.started.values()}:
+            with contextlib.suppress(ChildProcessError):  # the child of another
+                os.waitpid(pid, os.WNOHANG)
+
     def end(self):
-        """Nothing stays behind: what is left after a polite end is killed, one by one."""
+        """Ask everybody to end; the commands of those who are left after that by process, which then are killed."""
         for process in self.started.values():
             if process.poll() is None:
                 process.terminate()
-        end = time.monotonic() + 5
+        end = time.monotonic() + POLITE
         while self.pids() and time.monotonic() < end:
+            self._take_note()
             time.sleep(0.2)
-        for _ in range(20):
-            left = self.pids()
+        orphans = {pid: _command(pid) for pid in self.pids()}
+        while left := self.pids():
             for pid in left:
                 _signal(pid)
-            if not left:
-                break
             time.sleep(0.2)
         for process in self.started.values():
             process.wait()
-        return self.pids()
+        self.started.clear()
+        _prctl(SUBREAPER, 0)
+        return orphans
+
+
+def _lives(pid):
+    """Whether a process is there and not one that only waits to be taken note of."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _command(pid):
+    return _read(pid, "cmdline").replace(b"\0", b" ").decode() or "it ended meanwhile"
+
+
+def _read(pid, what):
+    try:
+        return Path(f"/proc/{pid}/{what}").read_bytes()
+    except OSError:
+        return b""
 
 
 def _signal(pid):

@@ -34,7 +34,7 @@ def main():
         (folder / "listening.json").write_text(json.dumps(sorted(seen)))
     finally:
         left = cluster.end()
-    assert left == []
+    assert left == {}, left
 
 
 if __name__ == "__main__":

@@ -90,6 +90,8 @@ def test_a_certificate_of_another_authority(app, free, tmp_path):
     keys.make(other, 1)
     shutil.copy(other / "keys" / "ca.pem", app / "keys")
     assert set(only_failing(app, free)) == {"certificate"}
+    fix = next(one.fix for one in examine(app, free) if one.name == "certificate")
+    assert fix.startswith("put back the ca.pem that it was signed with, or remove keys/")
     shutil.copy(other / "keys" / "server.key", app / "keys")
     assert set(only_failing(app, free)) == {"certificate", "key pair"}
 
@@ -181,7 +183,7 @@ def test_a_superlink_that_answers(good):
 
 def test_something_else_on_the_port(good, tmp_path):
     with a_server() as address:
-        assert "not as our SuperLink" in only_failing(good, address)["port"]
+        assert only_failing(good, address)["port"].endswith("answers, but not as our SuperLink: it speaks no TLS")
     other = tmp_path / "other"
     write_app(other)
     keys.make(other, 1)

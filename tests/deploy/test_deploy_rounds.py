@@ -33,6 +33,20 @@ def test_rounds_are_read_back(path):
     assert line_of(second) == ('round 1  online 2: a; asked a; 0 answered in 3.0 s; busy b"\n; failed a; late b"\n')
 
 
+def test_scores_are_means_over_those_who_answered(path):
+    told = RoundsFile(path)
+    told(RoundEvents(2, ["a"], [], seconds=1.0, scores=[("a", 0.5, 0.75), ("c", 0.25, float("nan"))]))
+    told(RoundEvents(3, ["a"], [], seconds=1.0))
+    *_, third, last = read_rounds(path)
+    assert third["scores"] == [["a", 0.5, 0.75], ["c", 0.25, None]]
+    assert line_of(third).endswith("; loss 0.375 over 2 clients; accuracy 0.75 over 1 client")
+    assert "scores" not in last
+    page = openmetrics(read_rounds(path)).splitlines()
+    wanted = {"fedparity_loss 0.375", "fedparity_loss_clients 2", "fedparity_accuracy 0.75"}
+    assert wanted <= set(page)
+    assert open_audit([path]).log.asked.num_rounds == 4
+
+
 def test_a_round_that_was_done_again_counts_once(path):
     RoundsFile(path)(RoundEvents(1, ["a"], [], ["a"], ["a"], seconds=4.0))
     assert [(one["round"], one["seconds"]) for one in read_rounds(path)] == [(0, 2.0), (1, 4.0)]

@@ -135,9 +135,9 @@ def test_the_command_ends_with_a_table_and_a_report(app, capsys):
 @pytest.mark.parametrize(
     ("fake", "told"),
     [
-        ("superlink dies", "superlink ended with code 1: no such key"),
+        ("superlink dies", "superlink ended with code 1: no such key .*; go on after the last committed round with: "),
         ("enrolment fails", "register-. ended with code 1: already enrolled"),
-        ("clients die", "no client is left: 305: not registered"),
+        ("clients die", "no client is left, client-0 ended with code 1: 305: not registered .*; go on after"),
         ("run ends early", "the run ended after 1 of 3 rounds: the run is over"),
     ],
 )
@@ -148,6 +148,24 @@ def test_what_goes_wrong_is_one_line_and_nobody_is_left(app, fakes, monkeypatch,
         flwr.write_text(flwr.read_text().replace('"run goes on"', '"clients die"'))
     with pytest.raises(RoundError, match=told):
         Up(app, 2, 3).run()
+    assert marked(fakes) == []
+
+
+def test_a_superlink_that_vanishes_is_one_line_with_the_command_that_goes_on(app, fakes, monkeypatch):
+    """What it had said last, such as that a connection is tried again, is not why it ended."""
+    monkeypatch.setenv("FAKE", "run goes on")
+    folder = fakes / "a run"
+
+    def say(line):
+        if line.startswith("round 2"):
+            os.kill(json.loads((folder / "pids.json").read_text())["superlink"], signal.SIGKILL)
+
+    with pytest.raises(RoundError) as raised:
+        Up(app, 2, 3, cohort=1, out=folder, say=say).run()
+    said, _, command = str(raised.value).partition("; go on after the last committed round with: ")
+    assert said == "superlink was killed by signal 9"
+    words = f"fedparity deploy up {app} --clients=2 --rounds=3 --cohort=1"
+    assert command == f"{words} '--out={folder}'"
     assert marked(fakes) == []
 
 
@@ -264,6 +282,10 @@ def test_a_program_that_cannot_be_started_or_will_not_end(fakes):
         (
             "Traceback:\na.b.ConfigError: no such x; give y\nERROR: Exit Code: 201\nFor more information, visit: <u>",
             "no such x",
+        ),
+        (
+            "\x1b[91mERROR \x1b[0m:     ConfigError: no such z; give y\n\x1b[91mERROR \x1b[0m: Exit Code: 201\n",
+            "no such z",
         ),
         ("Exit Code: 305\nNot registered.\n\nFor more information, visit: <u>", "Not registered."),
     ],

@@ -17,7 +17,11 @@ from fedparity.core.gate import Gate
 from fedparity.core.journal import from_json
 from fedparity.engines.flower import LocalGrid, begun, client_app, serve
 from fedparity.metrics import gini
-from fedparity.store import Store
+from fedparity.report.live.clients import Query
+from fedparity.report.live.follow import Follower
+from fedparity.report.live.page import client_page, main_page
+from fedparity.report.live.told import told
+from fedparity.store import Store, erase
 from fedparity.tasks import Quadratic
 
 TASK = Quadratic.random(12, dim=3)
@@ -48,13 +52,31 @@ def test_a_deployment_opens_as_a_run_with_measures_from_its_journal(tmp_path):
     assert Ledger.replay(len(counts) - joined, records) == state.ledger
 
 
-@pytest.mark.parametrize("command", [["report"], ["verify"], ["export", "--out", "tables"]], ids=str)
+@pytest.mark.parametrize(
+    "command", [["report"], ["verify"], ["export", "--out", "tables"], ["watch", "--once"]], ids=str
+)
 def test_commands_open_a_deployment(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     deployed(tmp_path / "run")
     name, *more = command
     done = CliRunner().invoke(app, [name, "run", *more])
     assert done.exit_code == 0, done.output
+
+
+def test_a_client_is_erased_by_who_can_build_the_state(tmp_path):
+    state, folder = deployed(tmp_path / "run"), tmp_path / "run"
+    clients = state.ledger.num_clients
+    names = Run.open(folder).trace.names
+    refused = CliRunner().invoke(app, ["erase", str(folder), "3"])
+    assert "fedparity.store.erase" in str(refused.exception)
+    for client in (3, 2):
+        assert erase(folder, client, lambda *_: Coordinator(3).init(clients, np.zeros(3))) > 0
+        held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+        assert names[client].encode() not in held
+    assert names[4].encode() in held
+    assert CliRunner().invoke(app, ["verify", str(folder)]).exit_code == 0
+    assert deployed(folder, rounds=12).ledger.selected[[2, 3]].tolist() == [0, 0]
+    assert CliRunner().invoke(app, ["verify", str(folder)]).exit_code == 0
 
 
 def test_a_deployment_that_is_not_over_opens_as_far_as_it_came(tmp_path):
@@ -67,6 +89,42 @@ def test_a_deployment_that_is_not_over_opens_as_far_as_it_came(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         serve(Cut(client_app(lambda _: TASK), 12), Coordinator(3), np.zeros(3), 8, store=tmp_path / "run")
     assert Run.open(tmp_path / "run").rounds == 5
+
+
+def test_a_deployment_is_watched_while_it_runs_and_afterwards(tmp_path):
+    seen, watched = [], None
+
+    class Looked(LocalGrid):
+        def begin_round(self, round):
+            nonlocal watched
+            watched = watched or Follower(tmp_path / "run")
+            while watched.changed() and not watched.refresh():
+                pass
+            seen.append((watched.state, watched.rounds, told(watched)["sentence"].partition(".")[0]))
+            super().begin_round(round)
+
+    trace = AVAILABILITY.build("bernoulli:low=.2").draw(12, 8, 0)
+    grid = Looked(client_app(lambda _: TASK), 12, trace=trace, registered=False)
+    coordinator = Coordinator(3, gate=Gate(deadline=60, max_age=3))
+    serve(grid, coordinator, np.zeros(3), 8, store=tmp_path / "run", identity="node", min_clients=3)
+    first = ("running", 0, "No round of parity was read yet")
+    assert list(dict.fromkeys(seen)) == [first, *(("running", t, f"Round {t}") for t in range(1, 8))]
+    while not watched.refresh():
+        pass
+    watched.compute_limit()
+    now, run = told(watched), Run.open(tmp_path / "run")
+    assert (now["state"], now["rounds"], now["rounds_in_all"], now["eta_seconds"]) == ("stopped", 8, None, None)
+    assert watched.methods["parity"].ledger == run.of("parity")[0].ledger
+    row = run.table.row("parity")
+    for key in ("gini", "gini_limit", "never_served"):
+        assert now["methods"][0][key] == pytest.approx(row[key]), key
+    assert {one["name"] for one in now["behind"]} <= set(run.trace.names)
+    assert watched.trace.names == run.trace.names
+    assert np.isfinite(watched.methods["parity"].column("gini")).all()
+    query = Query("parity")
+    for page in (main_page(watched, query, "key"), client_page(watched, query, "key", 0)):
+        assert run.trace.names[0] in page
+        assert "of 8" not in page.partition("</header>")[0]
 
 
 def changed(folder, edit):

@@ -13,14 +13,19 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping
 
-from fedparity import METHODS, Coordinator
+from fedparity import MEMORIES, METHODS, SCHEDULERS, UTILITIES, WEIGHTINGS, Coordinator
 from fedparity.core.errors import ConfigError
 from fedparity.engines.flower import FairStrategy, LocalGrid, SecureFairStrategy
 from fedparity.engines.flower.serving import check_travels
+from fedparity.local import LOCALS
 
 PAGE = Path(__file__).parents[2] / "docs" / "flower.md"
 KINDS = {"schedulers": "scheduler", "weightings": "weighting", "memories": "memory", "utilities": "utility"}
 KINDS |= {"local rules": "local"}
+
+TABLES = {"scheduler": SCHEDULERS, "weighting": WEIGHTINGS, "memory": MEMORIES, "utility": UTILITIES, "local": LOCALS}
+OURS = {(kind, name) for kind, table in TABLES.items() for name in table}
+"""Now, before other tests register theirs."""
 
 
 def cells():
@@ -34,11 +39,12 @@ def cells():
 
 
 def rules_of(kind, name):
-    """A component with what it works on."""
-    if kind != "memory":
+    """A component with what it works on: that of the first method that has it, if it is of those with a memory."""
+    if kind not in {"memory", "weighting"}:
         return {kind: name}
-    method = next(m for m in METHODS.values() if str(m.memory).partition("(")[0].partition(":")[0] == name)
-    return {"memory": method.memory, "weighting": method.weighting, "local": method.local}
+    methods = (m for m in METHODS.values() if re.match(r"\w+", str(getattr(m, kind)))[0] == name)
+    method = next((m for m in methods if str(m.memory) != "none"), None)
+    return {kind: name} if method is None else {key: getattr(method, key) for key in ("memory", "weighting", "local")}
 
 
 def strategy(rules, **more):
@@ -82,6 +88,10 @@ TRIED = {
     "differential privacy": under_privacy,
     "secure aggregation": secure,
 }
+
+
+def test_every_component_has_its_row():
+    assert {(kind, name) for kind, name, *_ in (param.values for param in cells()) if ":" not in name} == OURS
 
 
 @pytest.mark.parametrize(("kind", "name", "head", "works"), list(cells()))

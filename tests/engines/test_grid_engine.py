@@ -80,6 +80,22 @@ def test_scores_come_from_those_who_answer():
     assert found.loss.tobytes() == wanted.tobytes()
 
 
+def test_every_k_rounds_the_model_is_scored_by_those_who_are_there_and_answer():
+    grid, same = FakeGrid({(1, 4): 9}), FakeGrid({(1, 4): 9})  # it is at work when the scores of round 1 are asked for
+    grid.away = same.away = {2: {1}, 3: {3}}
+    state, _, events = served(grid, rounds=4, evaluate_every=2)
+    quiet, *_ = served(same, rounds=4)
+    assert state.params.tobytes() == quiet.params.tobytes()
+    assert state.ledger == quiet.ledger
+    names = [[int(name) - 1000 for name, *_ in told.scores] for told in events]
+    assert names == [[], [0, 1, 3, 5], [], [0, 1, 2, 4, 5]]
+    assert [loss for _, loss, _ in events[3].scores] == TASK.evaluate(
+        state.params, np.array([0, 1, 2, 4, 5])
+    ).loss.tolist()
+    with pytest.raises(ConfigError, match="evaluate_every=-1"):
+        served(FakeGrid(), rounds=1, evaluate_every=-1)
+
+
 # --- what goes wrong on a network
 
 
@@ -231,12 +247,24 @@ def test_clients_are_asked_for_their_name_and_numbered_by_it():
 
 def test_a_node_without_a_stable_id_is_never_asked_and_not_waited_for_in_vain():
     grid = FakeGrid(nodes=[{"client-id": "a"}, {}, {"client-id": "b"}])
-    with pytest.raises(ConfigError, match=r"min_clients=6 but only 2 registered within .* and 1 without a stable id"):
+    with pytest.raises(
+        ConfigError, match=r"min_clients=6 but only 2 registered within .* and 1 without a stable id; start these with"
+    ):
         served(grid, rounds=1, identity="query", patience=0.01)
     coordinator = Coordinator(2, scheduler="uniform")
     state, _, events = served(grid, rounds=1, identity="query", min_clients=2, coordinator=coordinator)
     assert list(state.names.values()) == ["a", "b"]
     assert events[0].unnamed == 1
+
+
+def test_an_app_that_fails_is_not_taken_for_a_node_without_a_name():
+    def nameless(_):
+        raise RuntimeError("no data here")
+
+    grid = FakeGrid(app=client_app(lambda _: TASK, name=nameless))
+    why = r"only 0 registered within .*, and the app of 6 failed \(RuntimeError: no data here\); mend it: the logs"
+    with pytest.raises(ConfigError, match=why):
+        served(grid, rounds=1, identity="query", patience=0.01)
 
 
 def test_of_two_nodes_with_one_name_the_known_one_stays():

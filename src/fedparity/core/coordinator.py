@@ -43,7 +43,7 @@ from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
 from fedparity.core.rows import Step, combine
-from fedparity.core.selection import both, ids_of, label_counts, select, weigh
+from fedparity.core.selection import both, ids_of, label_counts, select, weigh, with_unlabelled
 from fedparity.core.spill import SpillFile
 from fedparity.core.state import State, check_answers
 from fedparity.core.trace import Trace
@@ -216,7 +216,7 @@ class Coordinator:
         checks.at_least("clients", num_clients, 0)
         if num_clients <= state.ledger.num_clients:
             return state
-        larger: State = grown(state, self.init(num_clients, state.params))
+        larger: State = grown(state, replace(self, labels=None).init(num_clients, state.params))
         for name in ("scheduler", "weighting", "utility", "surrogate", "memory"):
             if isinstance(component := getattr(self, name), Grows):
                 setattr(larger, name, component.grow(getattr(state, name), num_clients))
@@ -258,7 +258,7 @@ class Coordinator:
             futures=lambda *how: estimator.futures(
                 state.estimator, np.bincount(available, minlength=state.ledger.num_clients) > 0, *how
             ),
-            labels=self.labels,
+            labels=with_unlabelled(self.labels, state.ledger.num_clients),
         )
         rng = stream(self.seed, "select", state.round)
         cohort, state.scheduler = select(self.scheduler, state.scheduler, view, rng)
@@ -359,7 +359,7 @@ class Coordinator:
 
     def _step(self, state: State, plan: RoundPlan, intake: Intake) -> Step:
         """Move the model, unless what would come of it is no model."""
-        came = rows_of(plan, intake, state.offers, self.labels)
+        came = rows_of(plan, intake, state.offers, with_unlabelled(self.labels, state.ledger.num_clients))
         rows, state.memory = self.memory.complete(state.memory, plan.round, came, plan.params, state.ledger)
         rows = self.gate.rows(rows)
         said, weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)

@@ -43,11 +43,16 @@ class RoundError(FedparityError):
     """An engine and a coordinator disagree about a round."""
 
 
+def in_line(name: str) -> str:
+    """A name that may have been read from a file, as a line of text can have it."""
+    return name if name.isprintable() else repr(name)
+
+
 def unknown(kind: str, name: str, known: Iterable[str], shown_by: str = "`fedparity list`") -> ConfigError:
     """The error for a name that is not in a table, with the nearest one that is; `shown_by` shows a long table."""
     names = sorted(set(known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" did you mean {near[0]!r}?" if near else ""
-    listed = ", ".join(n if n.isprintable() else repr(n) for n in names)  # some are read from files
+    listed = ", ".join(map(in_line, names))
     shown = listed if len(names) <= MANY else f"{len(names)} names, which {shown_by} shows"
     return ConfigError(f"unknown {kind} {name!r};{hint} known: {shown}")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.core.ledger import Ledger
+from fedparity.core.ledger import COUNTS, FLOATS, Ledger
 from fedparity.core.types import NO_IDS, Credit, FloatArray, LateCredit, RoundRecord, SurrogateCredit, Vector
 
 FORMAT = 1
@@ -43,7 +43,7 @@ def to_json(record: RoundRecord) -> str:
         "round": record.round,
         "available": record.available.tolist(),
         "selected": record.selected.tolist(),
-        "probs": record.probs.tolist(),
+        "probs": _numbers(record.probs),
         "design": record.design,
         "wasted": record.wasted,
         "completed": record.completed.tolist(),
@@ -81,6 +81,8 @@ def to_json(record: RoundRecord) -> str:
         }
     if record.notes:
         fields["notes"] = list(record.notes)
+    if record.totals is not None:
+        fields["totals"] = record.totals
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -93,7 +95,7 @@ def from_json(line: str) -> RoundRecord:
     return RoundRecord(
         round=int(f["round"]),
         **ids,
-        probs=np.array(f["probs"], dtype=np.float64),
+        probs=_known(f["probs"]),
         design=f["design"],
         wasted=int(f["wasted"]),
         utility=np.array(f["utility"], dtype=np.float64),
@@ -116,7 +118,16 @@ def from_json(line: str) -> RoundRecord:
         busy=np.array(f["busy"], dtype=np.int64) if "busy" in f else NO_IDS,
         late=_late(f["late"]) if "late" in f else LateCredit(),
         notes=tuple(map(str, f.get("notes", ()))),
+        totals=_totals(f["totals"]) if "totals" in f else None,
     )
+
+
+def _totals(f: Any) -> dict[str, list[Any]]:
+    """What an erasure left of rounds: nothing in their lines, but in the last one columns for a ledger."""
+    found = {str(name): list(column) for name, column in dict(f).items()}
+    if found and (set(found) - {"since", "late"} != {*COUNTS, *FLOATS} or len({*map(len, found.values())}) != 1):
+        raise ValueError("totals are not columns of a ledger")
+    return found
 
 
 def _late(f: Any) -> LateCredit:

@@ -4,8 +4,9 @@ The ledger is a function of the journal: `Ledger.replay(records)` rebuilds it ex
 since a copy of a million rows per round would cost more than the round; take `copy()` to keep one. A client costs 60
 bytes.
 
-The population may be open: `grown` makes room for clients that registered since. Before that a client is as good as
-absent, so that measures and limits are those of a population in which it was known, and never there, from the start.
+The population may be open: `grown` makes room for clients that registered since, and `since` says when. Before that a
+client is absent: it is online in no round, so limits give it none and what is counted per round online does not change.
+What is counted per round of the run is counted per round since it registered (`stayed`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ Normaliser: TypeAlias = Literal["availability", "participation", "imputed"]
 
 NEVER = -1
 """In a `last_*` column: it has not happened."""
+
+
+FLOATS = ("utility", "surrogate_utility", "loss", "seconds")
+COUNTS = ("online", "selected", "completed", "failed", "last_online", "last_selected", "last_completed")
+TYPES: dict[str, type] = dict.fromkeys(FLOATS, np.float64) | dict.fromkeys((*COUNTS, "since", "late"), np.int32)
+"""What each column holds."""
 
 
 @dataclass(slots=True)
@@ -78,6 +85,8 @@ class Ledger:
 
     def then(self, record: RoundRecord) -> Ledger:
         """The ledger after one more round, clients that registered for it among its rows; this one is used up."""
+        if record.totals:
+            return self._of_totals(record)
         ledger = self
         if len(record.joined):
             ledger = ledger.grown(int(record.joined[-1]) + 1)
@@ -85,6 +94,18 @@ class Ledger:
             ledger.since[record.joined] = record.round
         ledger.record(record)
         return ledger
+
+    def totals(self) -> dict[str, list[Any]]:
+        """Its columns as a journal line has them (`RoundRecord.totals`); NaN as None."""
+        return {
+            name: [None if value != value else value for value in column.tolist()]  # noqa: PLR0124 - NaN
+            for name, column in self._columns().items()
+        }
+
+    @classmethod
+    def _of_totals(cls, record: RoundRecord) -> Ledger:
+        given = record.totals or {}
+        return cls(record.round + 1, **{name: np.array(given[name], TYPES[name]) for name in TYPES if name in given})
 
     @property
     def num_clients(self) -> int:
@@ -163,18 +184,24 @@ class Ledger:
         """Which clients were online at least once."""
         return self.online > 0
 
+    def stayed(self) -> NDArray[np.int64]:
+        """Rounds since each client registered, at least 1."""
+        since = np.zeros(self.num_clients, np.int64) if self.since is None else self.since.astype(np.int64)
+        return np.maximum(self.rounds - since, 1)
+
     def normalised_utility(self, by: Normaliser = "availability", *, with_surrogates: bool = False) -> FloatArray:
         """Utility of the clients where it is defined: online (or, by participation, selected) at least once.
 
         availability: u T / online;  participation: u T / selected;  imputed: u + what surrogates credited, for with
-        them everybody had T opportunities, real or imputed.
+        them everybody had T opportunities, real or imputed; who registered later had fewer: per round, times T.
         """
         checks.one_of("by", by, get_args(Normaliser))
         count = self.selected if by == "participation" else self.online
         defined = count > 0
         utility = self.utility + self.surrogate_utility if with_surrogates or by == "imputed" else self.utility
         if by == "imputed":
-            return np.asarray(utility[defined], dtype=np.float64)
+            share = 1.0 if self.since is None else self.rounds / self.stayed()[defined]
+            return np.asarray(utility[defined] * share, dtype=np.float64)
         return np.asarray(utility[defined] * self.rounds / count[defined], dtype=np.float64)
 
     def fairness_variance(self, by: Normaliser = "availability", *, with_surrogates: bool = False) -> float:

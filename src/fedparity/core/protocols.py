@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from fedparity.core.types import (
 )
 
 S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
 
 Evaluate: TypeAlias = Callable[[Vector, Ids], Evals]
 Measure: TypeAlias = Literal["both", "loss", "accuracy"]
@@ -58,6 +59,16 @@ class Component(Protocol):
     def goes_with(self) -> Mapping[str, str]:
         """What it works on: of other choices of a `Coordinator`, the one it needs, `NAME[:key=value,...]`."""
         return {}
+
+
+class Remembering(Component, Protocol[S_co]):
+    """A component that may have a memory of its own."""
+
+    __slots__ = ()
+
+    def init(self, num_clients: int) -> S_co:
+        """The state before the first round; None: it has no memory, or the ledger is enough."""
+        return cast("S_co", None)
 
 
 class Availability(Protocol):
@@ -87,7 +98,8 @@ class Estimator(Protocol[S]):
         """Estimated availability of `clients`, in (0, 1] for a client seen online."""
 
     def remaining(self, state: S, clients: Ids, rounds_left: int) -> FloatArray:
-        """In how many of the next `rounds_left` rounds each of `clients` is expected online."""
+        """In how many of the next `rounds_left` rounds each of `clients` is expected online; as often as so far."""
+        return self.estimate(state, clients) * rounds_left
 
     def futures(self, state: S, online: BoolArray, rounds: int, samples: int, rng: np.random.Generator) -> BoolArray:
         """Who might be online in the next rounds, given who is now: rounds x samples x clients.
@@ -99,7 +111,7 @@ class Estimator(Protocol[S]):
 
 
 @runtime_checkable
-class Scheduler(Component, Protocol[S]):
+class Scheduler(Remembering[S], Protocol[S]):
     """Who is asked."""
 
     __slots__ = ()
@@ -113,9 +125,6 @@ class Scheduler(Component, Protocol[S]):
     def forecasts(self) -> bool:
         """Whether it looks ahead, and so wants the forecast as its estimator."""
         return False
-
-    def init(self, num_clients: int) -> S:
-        """The state before the first round."""
 
     def select(self, state: S, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, S]:
         """At most `view.cohort` of `view.available`, with their inclusion probabilities."""
@@ -199,19 +208,16 @@ class Server(Protocol[S]):
         """The next model; `update` points towards the clients."""
 
 
-class Weighting(Component, Protocol[S]):
+class Weighting(Remembering[S], Protocol[S]):
     """How much each row counts in the step."""
 
     __slots__ = ()
-
-    def init(self, num_clients: int) -> S:
-        """The state before the first round."""
 
     def weigh(self, state: S, rows: Rows, ledger: Ledger) -> tuple[FloatArray, S]:
         """One weight per row."""
 
 
-class Utility(Component, Protocol[S]):
+class Utility(Remembering[S], Protocol[S]):
     """What taking part was worth to a client."""
 
     __slots__ = ()
@@ -236,9 +242,6 @@ class Utility(Component, Protocol[S]):
         """What it needs of a task: `accuracy`."""
         return ()
 
-    def init(self, num_clients: int) -> S:
-        """The state before the first round."""
-
     def credit(
         self, state: S, reports: Sequence[ClientReport], ledger: Ledger, evals: Evals | None
     ) -> tuple[FloatArray, FloatArray, S]:
@@ -255,13 +258,10 @@ class Utility(Component, Protocol[S]):
         return None
 
 
-class Surrogate(Component, Protocol[S]):
+class Surrogate(Remembering[S], Protocol[S]):
     """Utility credited to those that are not there; it never touches the model."""
 
     __slots__ = ()
-
-    def init(self, num_clients: int) -> S:
-        """The state before the first round."""
 
     def stand_in(
         self, state: S, round: int, available: Ids, ledger: Ledger, evaluate: Callable[[Ids], Evals] | None
@@ -274,13 +274,10 @@ class Surrogate(Component, Protocol[S]):
         return state
 
 
-class Memory(Component, Protocol[S]):
+class Memory(Remembering[S], Protocol[S]):
     """Rows for those that are not there: what earlier updates add to the model's step."""
 
     __slots__ = ()
-
-    def init(self, num_clients: int) -> S:
-        """The state before the first round."""
 
     def complete(self, state: S, round: int, rows: Rows, params: Vector, ledger: Ledger) -> tuple[Rows, S]:
         """The rows of this round with those of earlier ones added."""

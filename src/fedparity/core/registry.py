@@ -26,6 +26,8 @@ from fedparity.core.reprs import one_line, short
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from pydantic import TypeAdapter
+
 T = TypeVar("T")
 SMALLEST, LARGEST = 1e-30, 1e9
 """Of a setting, in size: beyond them sums of it overflow, vanish or do not fit a counter."""
@@ -163,9 +165,13 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
             return {"name": name, "summary": str(error), "parameters": {}, "reference": None, "origin": origin}
         cls = component_class(maker)
         preset = maker.keywords if isinstance(maker, functools.partial) else {}
+        summary = (inspect.getdoc(cls) or "").partition("\n")[0]
+        if preset:
+            settings = ", ".join(f"{key}={value}" for key, value in preset.items())
+            summary = f"{summary.removesuffix('.')}; preset: {settings}."
         return {
             "name": name,
-            "summary": (inspect.getdoc(cls) or "").partition("\n")[0],
+            "summary": summary,
             "parameters": {key: preset.get(key, default) for key, default in _parameters(cls).items()},
             "parameter_help": parameter_help(cls),
             "reference": getattr(cls, "reference", None),
@@ -200,6 +206,7 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
         return made
 
 
+@functools.lru_cache
 def _members(needs: type | tuple[str, ...]) -> Iterable[str]:
     """What a component of a protocol has; what it must say itself comes first."""
     if isinstance(needs, tuple):
@@ -234,12 +241,16 @@ def _hints(kind: str, name: str, maker: Callable[..., Any]) -> dict[str, Any]:
     """The type of everything that can be set; where none is written, that of the default, else text."""
     cls: Any = component_class(maker)
     try:
-        plain = isinstance(cls, type) and not dataclasses.is_dataclass(cls)
-        hints = typing.get_type_hints(cls.__init__ if plain else cls)
-        given = _parameters(cls)
+        return _types(cls, plain=isinstance(cls, type) and not dataclasses.is_dataclass(cls))
     except (NameError, TypeError, ValueError) as error:
         raise ConfigError(f"{kind} {name!r}: the types of its settings cannot be read ({error})") from error
-    return {key: hints.get(key, str if value is None else type(value)) for key, value in given.items()}
+
+
+@functools.lru_cache(maxsize=1000)
+def _types(cls: Any, *, plain: bool) -> dict[str, Any]:
+    """Remembered: reading them is most of the time that it takes to make a component."""
+    hints = typing.get_type_hints(cls.__init__ if plain else cls)
+    return {key: hints.get(key, str if value is None else type(value)) for key, value in _parameters(cls).items()}
 
 
 def convert(label: str, given: Any, hint: Any) -> Any:
@@ -247,7 +258,7 @@ def convert(label: str, given: Any, hint: Any) -> Any:
 
     A value that may be any text or another component stays as it is: its component looks at it.
     """
-    from pydantic import PydanticUserError, TypeAdapter, ValidationError
+    from pydantic import PydanticUserError, ValidationError
 
     value = given
     text = given.lower() if isinstance(given, str) else None
@@ -260,7 +271,7 @@ def convert(label: str, given: Any, hint: Any) -> Any:
     elif listed and isinstance(given, (str, list)):
         value = tuple(given.split("/") if isinstance(given, str) else given)
     try:
-        found = TypeAdapter(hint).validate_python(value, strict=None if isinstance(given, (str, list)) else True)
+        found = _adapter(hint).validate_python(value, strict=None if isinstance(given, (str, list)) else True)
     except ValidationError as error:
         raise ConfigError(f"{label}={one_line(given)} must be {_name(hint)}") from error
     except PydanticUserError as error:
@@ -271,6 +282,13 @@ def convert(label: str, given: Any, hint: Any) -> Any:
     if not all(x == 0 or SMALLEST <= abs(x) <= LARGEST for x in numbers):
         raise ConfigError(f"{label}={one_line(given)} must be 0, or between {SMALLEST:g} and {LARGEST:g} in size")
     return 0.0 if isinstance(found, float) and found == 0 else found  # -0.0 is a 0 below 0 to some
+
+
+@functools.lru_cache(maxsize=1000)
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(hint)
 
 
 def _name(hint: Any) -> str:

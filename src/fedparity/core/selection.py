@@ -118,6 +118,13 @@ def label_counts(given: object) -> NDArray[np.int64] | None:
     return counts
 
 
+def with_unlabelled(labels: NDArray[np.int64] | None, num_clients: int) -> NDArray[np.int64] | None:
+    """Label counts with rows of zeros for clients that registered since: what they hold is not known."""
+    if labels is None or len(labels) >= num_clients:
+        return labels
+    return np.pad(labels, ((0, num_clients - len(labels)), (0, 0)))
+
+
 def both(available: Ids, busy: Ids) -> Ids:
     """Who is online."""
     return np.union1d(available, busy) if len(busy) else available

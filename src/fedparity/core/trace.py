@@ -184,7 +184,8 @@ def _check_names(names: Any, num_clients: int) -> None:
     if not is_encodable("".join(names)):
         wrong = next((name for name in names if not is_encodable(name)), "".join(names))
         raise ConfigError(f"client {wrong!r} is not a name that can be written as UTF-8; rename it")
-    if not len(names) == len(set(names)) == num_clients:
+    given = [name for name in names if name]  # who was erased has none
+    if len(names) != num_clients or len(set(given)) < len(given):
         raise ConfigError(f"{len(set(names))} names for {num_clients} clients; give each its own")
 
 

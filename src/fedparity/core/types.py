@@ -300,6 +300,14 @@ class Extras:
     late: LateCredit = field(default_factory=LateCredit)
     notes: tuple[str, ...] = ()
     """What was done to the round to keep it safe: why it was abandoned, how many weights were capped."""
+    totals: Mapping[str, list[Any]] | None = None
+    """Not None: an erasure left of the rounds up to here only what each client had in all, columns of the ledger, which
+    stand in the last of those rounds."""
+
+    @property
+    def told(self) -> bool:
+        """Whether the record says who took part."""
+        return self.totals is None
 
 
 @dataclass(frozen=True, slots=True)

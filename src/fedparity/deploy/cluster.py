@@ -21,7 +21,7 @@ from fedparity.deploy.flower import environment, programs
 POLL = 0.2
 """Seconds of one look at who has ended."""
 COLOURS = re.compile(r"\x1b\[[\d;]*m")
-RAISED = re.compile(r"(?:[\w.]+\.)?\w+Error: (.+)")
+RAISED = re.compile(r"(?:ERROR\s*:\s*)?(?:[\w.]+\.)?\w+Error: (.+)")
 POINTER = "For more information, visit"
 """What Flower ends every error with."""
 LOST = "the process that keeps the others was killed; start again"

@@ -104,7 +104,10 @@ def _port(root: Path, host: str, port: int) -> Iterator[Check]:
         after = time.time()
         connection.close()
     except (OSError, http.client.HTTPException) as error:
-        why = getattr(error, "verify_message", None) or getattr(error, "strerror", None) or type(error).__name__
+        no_tls = "it speaks no TLS" if getattr(error, "reason", None) == "WRONG_VERSION_NUMBER" else None
+        why = (
+            no_tls or getattr(error, "verify_message", None) or getattr(error, "strerror", None) or type(error).__name__
+        )
         fix = "give another --superlink, or the ca.pem that its certificate was signed with"
         yield Check("port", "failed", f"{host}:{port} answers, but not as our SuperLink: {why}", fix)
         return

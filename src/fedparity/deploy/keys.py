@@ -19,6 +19,7 @@ from fedparity.deploy.flower import TOOLS, missing_tools
 SOON = 30
 """Days before its end at which a certificate is called old."""
 MADE = "remove keys/server.pem and run: sh keys.sh CLIENTS NAME..."
+ANEW = "put back the ca.pem that it was signed with, or remove keys/ and run: sh keys.sh CLIENTS NAME..."
 
 
 State: TypeAlias = Literal["ok", "failed", "unknown"]
@@ -65,7 +66,12 @@ def make(app: Path, clients: int) -> None:
 def examine(folder: Path, host: str) -> Iterator[Check]:
     """Certificates and keys of a folder, for clients that reach the SuperLink as `host`."""
     if not (folder / "ca.pem").exists() and not (folder / "server.pem").exists():
-        yield Check("certificates", "unknown", f"{folder} holds none", "sh keys.sh CLIENTS NAME...")
+        yield Check(
+            "certificates",
+            "unknown",
+            f"{folder} holds none",
+            "deploy up makes them; for other machines: sh keys.sh CLIENTS NAME...",
+        )
         return
     if shutil.which("openssl") is None:
         yield Check("certificates", "unknown", "openssl is not installed", f"install the package {TOOLS['openssl']}")
@@ -93,7 +99,8 @@ def _chain(folder: Path, host: str) -> Check:
         return Check("certificate", "ok", f"signed by ca.pem, for {host}")
     why = re.search(r"lookup: *(.+)", done.stderr)
     found = why[1] if why else (done.stderr.strip().splitlines() or ["cannot be read"])[-1]
-    return Check("certificate", "failed", f"server.pem is not good for {host}: {found}", MADE)
+    fix = ANEW if re.search("issuer|self-signed|signature", found) else MADE
+    return Check("certificate", "failed", f"server.pem is not good for {host}: {found}", fix)
 
 
 def _name_option(host: str) -> list[str]:

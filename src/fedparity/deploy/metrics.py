@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from fedparity.core.errors import ConfigError, FedparityError
-from fedparity.deploy.rounds import Round, name_of, read_rounds
+from fedparity.deploy.rounds import Round, mean_scores, name_of, read_rounds
 
 CONTENT = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 LOOPBACK = "127.0.0.1"
@@ -36,6 +36,12 @@ def _families(rounds: Sequence[Round]) -> Iterator[str]:
         yield f'fedparity_clients{{state="{state}"}} {len(last[state])}'
     yield from _head("round_seconds", "gauge", "Length of the last round.", "seconds")
     yield f"fedparity_round_seconds {last['seconds']}"
+    scored: Round = next((one for one in reversed(rounds) if one.get("scores")), {})
+    for name, (value, clients) in mean_scores(scored).items():
+        yield from _head(name, "gauge", f"Mean {name} of the model at the clients that were last asked and answered.")
+        yield f"fedparity_{name} {value}"
+        yield from _head(f"{name}_clients", "gauge", f"Clients that the mean {name} is of.")
+        yield f"fedparity_{name}_clients {clients}"
     everybody = sorted({name_of(one) for r in rounds for key in ("available", *PER_CLIENT) for one in r[key]})
     for key, text in PER_CLIENT.items():
         counts = Counter(name_of(one) for r in rounds for one in r[key])
@@ -84,5 +90,5 @@ def metrics_server(path: Path, port: int) -> ThreadingHTTPServer:
         return ThreadingHTTPServer((LOOPBACK, port), Page)
     except (OSError, OverflowError) as error:
         raise ConfigError(
-            f"port {port} cannot be used ({getattr(error, 'strerror', None) or error}); give another"
+            f"port {port} cannot be used ({getattr(error, 'strerror', None) or error}); give another port"
         ) from error

@@ -1,15 +1,18 @@
 """What happened round by round, as JSON lines: for eyes, for `fedparity audit`, for OpenMetrics.
 
     {"round": 0, "time": 1790000000.0, "available": [...], "busy": [], "selected": [...], "completed": [...],
-     "failed": [["client-2", "why"]], "timed_out": [], "late": [["client-1", 3]], "seconds": 9.1}
+     "failed": [["client-2", "why"]], "timed_out": [], "late": [["client-1", 3]], "seconds": 9.1,
+     "scores": [["client-0", 0.42, 0.9]]}
 
-Clients are told by their stable names. A round that was not committed is done again after a restart: the last line of
-a round counts.
+`scores` are loss and accuracy of the new model at those who were asked and answered (`serve(evaluate_every=)`); it is
+not there in rounds in which nobody was asked, and null is what a task does not say. Clients are told by their stable
+names. A round that was not committed is done again after a restart: the last line of a round counts.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +49,8 @@ class RoundsFile:
             "late": events.late,
             "seconds": round(events.seconds, 3),
         }
+        if events.scores:
+            line["scores"] = [[name, *map(_or_none, scores)] for name, *scores in events.scores]
         self._write(json.dumps(line) + "\n")
 
     def _write(self, text: str) -> None:
@@ -78,12 +83,32 @@ def _lines(path: str | Path, text: str) -> Iterator[Round]:
                 type(found["round"]) is int
                 and isinstance(found["seconds"], int | float)
                 and all(isinstance(found[key], list) for key in LISTS)
+                and all(map(_is_score, found.get("scores", [])))
             )
         except (ValueError, KeyError, TypeError, RecursionError):
             sound = False
         if not sound:
             raise InputError(f"{path}: line {number} is no round; give the rounds-file of a deployment")
         yield found
+
+
+def _or_none(score: float) -> float | None:
+    return score if math.isfinite(score) else None
+
+
+def _is_score(entry: Any) -> bool:
+    name, *scores = entry
+    return isinstance(name, str) and len(scores) == 2 and all(isinstance(one, int | float | None) for one in scores)
+
+
+def mean_scores(one: Round) -> dict[str, tuple[float, int]]:
+    """Mean loss and accuracy of a round, each with how many clients it is of; what nobody said is not there."""
+    found = {}
+    for at, name in enumerate(("loss", "accuracy"), start=1):
+        said = [entry[at] for entry in one.get("scores", []) if entry[at] is not None]
+        if said:
+            found[name] = sum(said) / len(said), len(said)
+    return found
 
 
 def name_of(entry: Any) -> str:

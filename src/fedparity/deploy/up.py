@@ -7,6 +7,7 @@ whatever end it comes to. Their numbers are in pids.json, what they print in log
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ from fedparity.deploy.app import write_app
 from fedparity.deploy.cluster import Cluster
 from fedparity.deploy.flower import LOOPBACK, answers, check_port, free_ports, programs
 from fedparity.deploy.metrics import metrics_server
-from fedparity.deploy.rounds import Round, name_of, read_rounds
+from fedparity.deploy.rounds import Round, mean_scores, name_of, read_rounds
 
 Say = Callable[[str], None]
 LISTENS = 120.0
@@ -165,11 +166,18 @@ class Up:
         """Take note of who has ended; some may, others must not."""
         for name, code in cluster.ended():
             if name == "superlink" or (name.startswith("register-") and code):
-                raise RoundError(f"{name} ended with code {code}: {cluster.last_words(name)}")
+                raise RoundError(f"{name} {_how(code, cluster.last_words(name))}; {self._go_on(cluster.folder)}")
             if name.startswith("client-"):
                 self.say(f"{name} ended with code {code}")
         if all(f"client-{k}" in cluster.codes for k in range(self.clients)):
-            raise RoundError(f"no client is left: {cluster.last_words('client-0')}")
+            how = _how(cluster.codes["client-0"], cluster.last_words("client-0"))
+            raise RoundError(f"no client is left, client-0 {how}; {self._go_on(cluster.folder)}")
+
+    def _go_on(self, folder: Path) -> str:
+        """The fix of what came from outside: what was committed is kept."""
+        words = ["fedparity", "deploy", "up", str(self.app), f"--clients={self.clients}", f"--rounds={self.rounds}"]
+        words += [] if self.cohort is None else [f"--cohort={self.cohort}"]
+        return f"go on after the last committed round with: {shlex.join([*words, f'--out={folder}'])}"
 
     def _tell(self, path: Path, told: int) -> int:
         """One line per round that is new; the last round told."""
@@ -185,6 +193,11 @@ def control(folder: Path) -> Path:
     return folder / "flwr" / "control"
 
 
+def _how(code: int, last_words: str) -> str:
+    """How a program ended; what one that was killed said last is not why."""
+    return f"was killed by signal {-code}" if code < 0 else f"ended with code {code}: {last_words}"
+
+
 def _words(options: dict[str, Any]) -> list[str]:
     return [word for key, value in options.items() for word in (f"--{key}", str(value))]
 
@@ -196,7 +209,14 @@ def line_of(one: Round) -> str:
         f"{key.replace('_', ' ')} {_names(one[key])}" for key in ("busy", "failed", "timed_out", "late") if one[key]
     )
     asked = f"asked {_names(one['selected'])}; {len(one['completed'])} answered in {one['seconds']:.1f} s"
-    return f"round {one['round']}  {there}; {asked}{'; ' if beside else ''}{beside}"
+    scores = "".join(
+        f"; {name} {mean:.3g} over {_counted(clients)}" for name, (mean, clients) in mean_scores(one).items()
+    )
+    return f"round {one['round']}  {there}; {asked}{'; ' if beside else ''}{beside}{scores}"
+
+
+def _counted(clients: int) -> str:
+    return f"{clients} client{'' if clients == 1 else 's'}"
 
 
 def _names(entries: list[Any]) -> str:

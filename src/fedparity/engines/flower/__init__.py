@@ -62,9 +62,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    from fedparity.engines.flower.shim import require
+    from fedparity.engines.flower.shim import log_errors_in_one_line, require
 
     require()
+    log_errors_in_one_line()
     return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
 
 

@@ -22,6 +22,7 @@ from fedparity.core.protocols import Task, TrainsMany
 from fedparity.core.trace import Trace
 from fedparity.core.types import ClientReport
 from fedparity.engines.flower import codec
+from fedparity.engines.flower.roster import NAMED, NO_ID
 
 Factory: TypeAlias = Callable[[Context], Task]
 """Makes the task of a node: with the data of this client alone, or with everybody's in a simulation."""
@@ -47,9 +48,7 @@ def stable_name(context: Context) -> str:
     for key in ("client-id", "partition-id"):
         if key in context.node_config:
             return str(context.node_config[key])
-    raise ConfigError(
-        "this node has no stable id; start it with --node-config 'client-id=\"NAME\"', a name of its own for each node"
-    )
+    raise ConfigError(f"{NO_ID}; start it with {NAMED}")
 
 
 class TaskApp(ClientApp):

@@ -7,8 +7,9 @@ makes up for a node that is gone carries the SuperLink's own id.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from fedparity.core.gate import printable
 from fedparity.core.protocols import Engine, Measure
 from fedparity.core.types import ClientReport, Evals, Ids, RoundPlan, Vector
 from fedparity.engines.flower import codec
-from fedparity.engines.flower.roster import Identity, Roster, node_name
+from fedparity.engines.flower.roster import NAMED, NO_ID, Identity, Roster, node_name
 
 GONE = 2
 """Offers in a row without an answer after which a client counts as not online."""
@@ -51,6 +52,8 @@ class RoundEvents:
     seconds: float = 0.0
     unnamed: int = 0
     """Nodes that are online and have no stable name: they are never asked."""
+    scores: list[tuple[str, float, float]] = field(default_factory=list)
+    """Loss and accuracy of the new model at those who were asked for them and answered; empty: nobody was asked."""
 
 
 @dataclass(slots=True)
@@ -77,9 +80,8 @@ class GridEngine(Engine):
         patience: float = 600.0,
         poll: float = 0.5,
         max_age: int = 0,
-        told: Callable[[RoundEvents], None] | None = None,
     ) -> None:
-        """`patience`: seconds to wait for `min_clients`, or an answer to a query; `told` hears of every round."""
+        """`patience`: seconds to wait for `min_clients`, or an answer to a query."""
         checks.one_of("identity", identity, ("query", "node"))
         checks.at_least("min_clients", min_clients, 1)
         checks.positive("patience", patience)
@@ -88,7 +90,6 @@ class GridEngine(Engine):
         self._identity, self._min, self._patience, self._poll, self._max_age = (
             identity, min_clients, patience, poll, max_age,
         )  # fmt: skip
-        self._told = told
         self._waiting: dict[str, Waiting] = {}
         self._missed: dict[int, int] = {}
         """Offers in a row that each client left without an answer."""
@@ -98,7 +99,12 @@ class GridEngine(Engine):
         self._activated: dict[int, str] = {}
         self._nodes: dict[int, str | None] = {}
         """The name of every node that was asked for it; None: it has none."""
+        self._refusal = ""
+        """Why a node could not say its name, as its app said last."""
+        self._deadline = math.inf
+        """Seconds of the last round, beyond which nobody is waited for."""
         self.events: RoundEvents | None = None
+        """What happened in the last round."""
 
     # -- who is there -------------------------------------------------------------------------------------------------
 
@@ -160,6 +166,7 @@ class GridEngine(Engine):
         """What new nodes are called; one that does not answer is asked again in the next round."""
         messages = [Message(RecordDict(), node, MessageType.QUERY) for node in nodes]
         replies = self._exchange(messages, min(self._patience, 60.0))
+        self._refusal = next((reason_of(reply) for reply in replies.values() if reply.has_error()), self._refusal)
         return {node: None if reply.has_error() else codec.read_name(reply.content) for node, reply in replies.items()}
 
     def _exchange(self, messages: list[Message], seconds: float) -> dict[int, Message]:
@@ -189,19 +196,27 @@ class GridEngine(Engine):
                 return
             self.roster = mine
             if time.monotonic() >= end:
-                unnamed = sum(name is None for name in self._nodes.values())
-                why = f", and {unnamed} without a stable id (node config client-id=NAME)" if unnamed else ""
                 raise ConfigError(
-                    f"min_clients={self._min} but only {count} registered within {self._patience:g} s{why}; start more"
-                    " SuperNodes or lower it"
+                    f"min_clients={self._min} but only {count} registered within {self._patience:g} s"
+                    f"{self._why_unnamed() or '; start more SuperNodes or lower it'}"
                 )
             time.sleep(self._poll)
+
+    def _why_unnamed(self) -> str:
+        """What is wrong with nodes that are online and have no name, and the fix; nothing: there are none."""
+        unnamed = sum(name is None for name in self._nodes.values())
+        if not unnamed:
+            return ""
+        if self._refusal and NO_ID not in self._refusal:
+            return f", and the app of {unnamed} failed ({self._refusal}); mend it: the logs of SuperNodes say more"
+        return f", and {unnamed} without a stable id; start these with {NAMED}"
 
     # -- a round ------------------------------------------------------------------------------------------------------
 
     def train(self, plan: RoundPlan) -> Iterable[ClientReport]:
         """Offer the job to everybody asked, and take in answers until the round ends; late ones come first."""
         start = time.monotonic()
+        self._deadline = math.inf if plan.deadline is None else plan.deadline
         events = self.events or RoundEvents(plan.round, [], [])
         reports = [self._read(waiting, reply, plan) for waiting, reply in self._late]
         events.late.extend((self.roster.name(w.client), w.round) for w, _ in self._late)
@@ -230,8 +245,6 @@ class GridEngine(Engine):
             time.sleep(self._poll)
         self._leave(plan, mine, events)
         self.events = replace(events, seconds=time.monotonic() - start)
-        if self._told is not None:
-            self._told(self.events)
         return reports
 
     def _push(self, plan: RoundPlan, asked: list[int]) -> dict[str, Waiting]:
@@ -321,13 +334,22 @@ class GridEngine(Engine):
             )
             for node, client in nodes.items()
         ]
-        replies = self._exchange(messages, self._patience) if messages else {}
+        replies = self._exchange(messages, min(self._patience, self._deadline)) if messages else {}
         for node, reply in replies.items():
             if not reply.has_error():
                 scored = codec.read_scores(reply.content)
                 at = int(np.searchsorted(clients, nodes[node]))
                 loss[at], accuracy[at] = scored
         return Evals(clients, loss, accuracy)
+
+    def score(self, params: Vector) -> list[tuple[str, float, float]]:
+        """Name, loss and accuracy of those who are online and at no work, as far as they answer in time."""
+        online = self._online()
+        free = np.array(sorted(set(self.roster.clients(online)) - self._busy(online)), dtype=np.int64)
+        found = self.evaluate(params, free)
+        names = map(self.roster.name, free.tolist())
+        told = zip(names, found.loss.tolist(), found.accuracy.tolist(), strict=True)
+        return [one for one in told if not all(map(math.isnan, one[1:]))]
 
 
 def reason_of(reply: Message) -> str:

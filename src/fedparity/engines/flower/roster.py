@@ -12,6 +12,10 @@ from fedparity.core.errors import RoundError
 
 Identity: TypeAlias = Literal["query", "node"]
 """How a client is told: by the name its app answers with, or by its node id."""
+NAMED = "--node-config 'client-id=\"NAME\"', a name of its own for each node"
+"""What gives a SuperNode a stable name."""
+NO_ID = "this node has no stable id"
+"""What the app of one that was started without says."""
 
 
 class Roster:

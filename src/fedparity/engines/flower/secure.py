@@ -118,7 +118,7 @@ class SecureFairStrategy(FedAvg):
         """The state to go on with, if there is a store and it holds one."""
         if self._folder is None:
             return None
-        self._store = Store.open(self._folder)
+        self._store = Store.open(self._folder, copies=True)
         state = begin(self._store, self._coordinator, METHOD, params)
         self._roster = Roster(None if state is None else state.names)
         return state

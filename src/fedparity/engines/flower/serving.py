@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
+from fedparity.core import checks
 from fedparity.core.coordinator import Coordinator
 from fedparity.core.errors import ConfigError
 from fedparity.core.gate import Gate
@@ -53,6 +54,7 @@ def serve(
     min_clients: int | None = None,
     patience: float = 600.0,
     poll: float = 0.5,
+    evaluate_every: int = 0,
     told: Callable[[RoundEvents], None] | None = None,
     observers: Sequence[Observer] = (),
     row: LogRow | None = None,
@@ -60,10 +62,12 @@ def serve(
     """Carry a method through `rounds` rounds of real clients; with a `store`, go on where it stands.
 
     `min_clients` are waited for before the first round (None: the cohort), each for `patience` seconds; `told` hears of
-    every round. `spec` is what the store keeps of how the run was set up, `row` makes its log.
+    every round. After every `evaluate_every` rounds (0: never) the model is scored by those who are online and answer.
+    `spec` is what the store keeps of how the run was set up, `row` makes its log.
     """
     check_travels(coordinator)
-    with contextlib.nullcontext() if store is None else Store.open(store) as opened:
+    checks.at_least("evaluate_every", evaluate_every, 0)
+    with contextlib.nullcontext() if store is None else Store.open(store, copies=True) as opened:
         given = coordinator
         coordinator = replace(coordinator, gate=remote(coordinator.gate, opened))
         state = None if opened is None else begin(opened, given, method, params, spec)
@@ -75,11 +79,15 @@ def serve(
             patience=patience,
             poll=poll,
             max_age=coordinator.gate.max_age,
-            told=told,
         )
 
         def after(name: str, record: RoundRecord, now: State) -> None:
             now.names = engine.roster.names
+            events = engine.events
+            if events is not None and evaluate_every and now.round % evaluate_every == 0:
+                events = replace(events, scores=engine.score(now.params))
+            if told is not None and events is not None:
+                told(events)
             if opened is not None:
                 commit(opened, coordinator.seed, name, now, record, row(record, now.ledger, now.params) if row else [])
 

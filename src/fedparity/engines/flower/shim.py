@@ -1,19 +1,22 @@
 """All that is needed of Flower and is not public, in one place: tried against every minor version that is supported.
 
 A `Message` takes its run, task and source node from `TaskIdentity`, which SuperLink and SuperNode set in the processes
-they start; in a process of our own nobody does. A message's id is given by whoever carries it.
+they start; in a process of our own nobody does. A message's id is given by whoever carries it. What an app raises
+Flower writes to its log, with the way it came.
 """
 
 from __future__ import annotations
 
+import logging
 from importlib import metadata
 
-from fedparity.core.errors import ConfigError
+from fedparity.core.errors import ConfigError, FedparityError
 
 LOWEST, BELOW = (1, 41), (1, 43)
 """Versions of Flower: from the first on, below the second."""
 SERVER_NODE = 1
 """The node id of a SuperLink."""
+LOGGER = "flwr"
 
 
 def require() -> str:
@@ -43,3 +46,16 @@ def give_id(message: object, message_id: str) -> None:
     """What a SuperLink does to a message that is pushed."""
     metadata_of = getattr(message, "metadata")  # noqa: B009 - its class keeps the setter to itself
     metadata_of.__dict__["_message_id"] = message_id
+
+
+def one_line(record: logging.LogRecord) -> bool:
+    """An error of ours in Flower's log is the line that it is, with its fix; the way it came tells nobody more."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, FedparityError):
+        record.msg, record.args, record.exc_info = f"{type(error).__name__}: %s", (error,), None
+    return True
+
+
+def log_errors_in_one_line() -> None:
+    """From now on, in this process."""
+    logging.getLogger(LOGGER).addFilter(one_line)  # the same one again is not added

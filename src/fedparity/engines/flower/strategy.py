@@ -131,7 +131,7 @@ class FairStrategy(FedAvg):
         """As `FedAvg` does; with a store, after the last round that was committed. Rounds keep their numbers."""
         self._layout, self._rounds = Layout(initial_arrays), num_rounds
         if self._folder is not None:
-            self._store = Store.open(self._folder)
+            self._store = Store.open(self._folder, copies=True)
         done = 0
         try:
             if self._store is not None:
