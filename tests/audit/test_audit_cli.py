@@ -155,6 +155,22 @@ def test_what_is_signed_does_not_depend_on_spaces_or_order():
     assert seal.canonical({"b": 1.5, "a": [None, "é"], "signature": 1}) == b'{"a":[null,"\\u00e9"],"b":1.5}'
 
 
+def fedparity_card(fedparity, log, tmp_path, name):
+    assert fedparity("audit", log, "--card", name)[0] == 0
+    return (tmp_path / name).read_text(encoding="utf-8")
+
+
+def test_a_card_says_when_and_what_it_rests_on(fedparity, tmp_path):
+    times = ("2026-03-01T00:00:00", "2026-03-02T12:30:00")
+    rows = [{"round": t, "client": f"c{k}", "time": times[t > 0]} for t in range(40) for k in (t % 3, 3 + t % 17)]
+    log = write(tmp_path / "log.csv", csv_of(rows))
+    for name in ("card.md", "card.html"):
+        card = fedparity_card(fedparity, log, tmp_path, name)
+        assert "from 2026-03-01 00:00:00 to 2026-03-02 12:30:00" in card
+        assert "Limits hold if all were always there" in card
+        assert "there in 40 rounds" not in card
+
+
 def test_files_are_written(fedparity, log, tmp_path):
     names = ["page.html", "clients.csv", "card.md", "card.json"]
     words = ["--html", "page.html", "--csv", "clients.csv", "--card", "card.md"]
@@ -168,6 +184,10 @@ def test_files_are_written(fedparity, log, tmp_path):
     assert "not legal advice" in card
     assert "article 12" in card
     assert json.loads(plain)["population"]["clients"] == 60
+    assert json.loads(plain)["period"]["times"] is None
+    assert [point["what"] for point in json.loads(plain)["changes"]].count("group old") == 1
+    assert "group old got" in card
+    assert "not legal advice" in fedparity_card(fedparity, log, tmp_path, "card.html")
     assert fedparity("audit", log, "--card", "card.txt")[0] == 2
     assert fedparity("audit", log, "--sign", "nothing", "--json")[0] == 2
 
@@ -183,6 +203,11 @@ def test_2000_strings_in_names_of_clients_and_groups_come_out_inert(fedparity, t
     code, out, err = fedparity("audit", log, *words)
     assert (code, err) == (0, "")
     assert inert(out)
+    assert fedparity("audit", log, "--min-group", "1", "--card", "c.html")[0] == 0
+    sheet = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert inert(sheet, lines="\n\t")
+    assert Tags(sheet).scripts == []
+    assert not Tags(sheet).seen & {"img", "b", "svg", "iframe"}
     page, table, card = ((tmp_path / name).read_text(encoding="utf-8") for name in ("p.html", "c.csv", "c.md"))
     assert sorted(check_page(page)) == sorted(printable(name.strip()) for name in STRINGS)
     assert page.count("<bdi>") >= len(STRINGS)

@@ -90,9 +90,86 @@ FORMS = {
 }
 
 
+def turned():
+    cells = np.where(ONLINE, ASKED.astype(int).astype(str), "").T
+    head = ",".join(["client", *(f"round_{t}" for t in range(len(ONLINE)))])
+    return "\n".join([head, *(",".join([name, *row]) for name, row in zip(NAMES, cells, strict=True))]) + "\n"
+
+
+def chart():
+    """What Weights & Biases writes of a chart: each series with its extremes, the run's name before it."""
+    marks = ("", "__MIN", "__MAX")
+    head = ["Step", *(f"run-1 - client/{name}/selected{mark}" for name in NAMES for mark in marks)]
+    cells = np.where(ONLINE, ASKED.astype(int).astype(str), "").repeat(3, axis=1)
+    return "\n".join(['"' + '","'.join(row) + '"' for row in [head, *([str(t), *c] for t, c in enumerate(cells))]])
+
+
+def history():
+    """What it writes of a run: steps, times and whatever was logged."""
+    cells = np.where(ONLINE, ASKED.astype(int).astype(str), "")
+    head = ["_step", "_runtime", "_timestamp", "accuracy", *(f"client/{name}/selected" for name in NAMES)]
+    rows = ([t, t * 2.5, 1.7e9 + t, 0.5, *c] for t, c in enumerate(cells))
+    return "\n".join([",".join(head), *(",".join(map(str, row)) for row in rows)]) + "\n"
+
+
+FORMS |= {"turned.csv": turned(), "chart.csv": chart(), "history.csv": history()}
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_of_a_log_has_the_same_measures(name, truth, tmp_path):
     assert measured(write(tmp_path / name, FORMS[name]))[0] == truth
+
+
+def flash(*, level="DEBUG"):
+    """The lines that FLASH prints; every third request fails."""
+    for t, asked in enumerate(ASKED, start=1):
+        yield f"INFO - ===================== Round {t} of 25 ====================="
+        names = [NAMES[k] for k in np.flatnonzero(asked)]
+        if level == "DEBUG" and names:
+            yield f"DEBUG - selected client_ids: {names}"
+            for i, name in enumerate(names):
+                yield f"DEBUG - client {name} starts training..."
+                done = "failed: 'timeout'" if i == 2 else "upload successfully with acc 0.25, loss 1.5e-01"
+                yield f"DEBUG - client {name} {done}"
+
+
+def fedscale():
+    for t, asked in enumerate(ASKED, start=1):
+        yield f"(11-18) INFO [aggregator.py:410] Wall clock: 9 s, round: {t}, Planned participants: 3, Training loss: 2"
+        yield f"(11-18) INFO [aggregator.py:420] Selected participants to run: {np.flatnonzero(asked).tolist()}"
+
+
+def test_what_simulators_print_is_read_round_by_round(tmp_path):
+    assert ASKED.any(axis=1).all()
+    plain = summary(open_audit([write(tmp_path / "asked.csv", csv_of([r for r in ROWS if r["selected"]]))]))
+    for lines in (flash(), fedscale()):
+        found = open_audit([write(tmp_path / "console.log", "\n".join(lines))])
+        told = summary(found)
+        assert [told[key] for key in ("gini", "gini_limit", "requests")] == [
+            plain[key] for key in ("gini", "gini_limit", "requests")
+        ]
+        assert (told["first_round"], told["rounds"]) == (1, 25)
+    found = open_audit([write(tmp_path / "console.log", "\n".join(flash()))]).log
+    assert found.ledger.failed.sum() == (ASKED.sum(axis=1) == 3).sum()
+    assert found.ledger.completed.sum() == ASKED.sum() - found.ledger.failed.sum()
+    assert set(found.accuracy[np.isfinite(found.accuracy)]) == {0.25}
+    with pytest.raises(InputError, match="names no client"):
+        open_audit([write(tmp_path / "console.log", "\n".join(flash(level="INFO")))])
+
+
+@pytest.mark.parametrize(
+    ("columns", "asked", "used"),
+    [
+        ({"completed": (1, 0, 1, 0)}, 4, 2),  # requests and what came of them, not clients that were there
+        ({"failed": ("", "timeout", "", "")}, 4, 3),
+        ({"completed": (1, 0, 0, 0), "failed": (0, 1, 0, 0)}, 2, 1),
+        ({"completed": (1, 0, 1, 0), "available": (1, 1, 1, 1)}, 2, 2),
+    ],
+)
+def test_who_was_asked_follows_from_what_came_of_it(columns, asked, used, tmp_path):
+    rows = [{"round": i // 2, "client": "ab"[i % 2], **{k: v[i] for k, v in columns.items()}} for i in range(4)]
+    ledger = open_audit([write(tmp_path / "log.csv", csv_of(rows))]).log.ledger
+    assert (ledger.selected.sum(), ledger.completed.sum()) == (asked, used)
 
 
 def test_parquet_parts_and_stdin_too(truth, tmp_path, monkeypatch):
@@ -127,6 +204,11 @@ def test_a_trace_file_says_who_was_there(truth, tmp_path):
     found, log = measured(asked, online=tmp_path / "trace.csv", rounds="0-24")
     assert found == truth
     assert log.sources[1].name == "trace.csv"
+    packed = write(tmp_path / "trace.csv.gz", gzip.compress((tmp_path / "trace.csv").read_bytes()))
+    assert measured(asked, online=packed, rounds="0-24")[0] == truth
+    for alone in (tmp_path / "trace.csv", packed):
+        with pytest.raises(InputError, match="a trace says who was online, not who was asked"):
+            open_audit([alone])
 
 
 def test_our_own_journal_is_read_as_the_run_it_is(tmp_path):
@@ -182,6 +264,8 @@ BAD = {
     "round,client,time\n0,a,2026-01-31 12:00:00\n1,a,noon\n": "row 2: time='noon'",
     "round,client,available\n0,a,1\n": "not who was asked",
     "round,selected\n0,1\n": "no column is the client",
+    "round,phone\n0,a\n": "round 0, client 'phone': 'a' must be 1 or 0",
+    "_step,a - client/1/selected,b - client/1/selected\n0,1,0\n": "its columns are of 2 runs ('a', 'b')",
     "client,selected\na,1\n": "no column is the round",
     "round,client,client_id,cid\n0,a,b,c\n": "",
     "round,client_id,cid\n0,b,c\n": "could both be the client",
@@ -253,3 +337,34 @@ def test_other_inputs_are_refused_too(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="--cohort is for tables"):
         open_audit([tmp_path / "run"], cohort=3)
     assert summary(open_audit([tmp_path / "run"], where=["method=uniform"]))["availability_known"]
+
+
+def test_columns_that_nothing_is_known_of_are_named(tmp_path):
+    text = "round,client,gpu,notes,group\n0,a,x,y,north\n1,a,x,y,south\n1,b,x,y,south\n"
+    said = open_audit([write(tmp_path / "log.csv", text)]).log.assumptions
+    assert "columns not used: 'gpu', 'notes' (--map FIELD=COLUMN, if one of them is a field)" in said
+    assert "1 client is in more than one group: of its groups the last by name is taken" in said
+
+
+def test_clocks_of_different_zones_are_put_on_one(tmp_path):
+    clocks = (("a", 0, "Z"), ("b", 2, "+02:00"), ("c", 1, "+0100"))
+    lines = (f"{t},{c},2026-01-31T{t + h:02d}:30:00{z}" for t in range(9) for c, h, z in clocks)
+    found = open_audit([write(tmp_path / "log.csv", "\n".join(["round,client,time", *lines]))])
+    assert summary(found)["period"] == ["2026-01-31 00:30:00", "2026-01-31 08:30:00"]
+
+
+def test_groups_can_be_combinations_of_columns(tmp_path):
+    head = "round,client,region,model\n"
+    cells = [f"{t},c{k},{'ns'[k % 2]},{'old' if k < 6 else 'new'}\n" for t in range(3) for k in range(12)]
+    asked = write(tmp_path / "log.csv", head + "".join(cells) + "0,c12,n,\n")
+    found = open_audit([asked], columns=["group=region+model"], min_group=1)
+    assert {g.name: g.clients for g in found.groups.shown} == {
+        **{f"{a} + {b}": 3 for a in "ns" for b in ("old", "new")},
+        "(no group given)": 1,
+    }
+    assert not any("columns not used" in text for text in found.log.assumptions)
+    people = "client,region,model\n" + "".join(f"c{k},x,y\n" for k in range(12))
+    found = open_audit([asked], columns=["group=region+model"], clients=write(tmp_path / "p.csv", people), min_group=2)
+    assert [g.name for g in found.groups.shown] == ["x + y"]
+    with pytest.raises(FedparityError, match=r"unknown column in --map group= 'region\+size'"):
+        open_audit([asked], columns=["group=region+size"])

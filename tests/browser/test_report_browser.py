@@ -267,6 +267,21 @@ def test_under_the_pointer_the_strip_says_who_and_when(browser, page):
     assert browser.ask(TIP).startswith(f"round 21{first}")
 
 
+def test_rows_of_dots_say_their_numbers_under_the_pointer_and_by_tab(browser, page):
+    browser.open(page, 1200)
+    rows = "[...document.querySelectorAll('svg.dots [data-says]')]"
+    assert browser.ask(f"{rows}.map(row => row.dataset.name)")[:2] == ["parity", "uniform"]
+    box = box_of(browser, "svg.dots [data-says]")
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + box[2] * 0.3, y=box[1] + box[3] * 0.7)
+    said = browser.ask(TIP)
+    assert said.startswith("parityhighest")
+    assert "median" in said
+    browser.ask(f"{rows}[0].focus()")
+    type_keys(browser, "Tab")
+    assert browser.ask(TIP).startswith("uniformhighest")
+    assert browser.ask(f"{rows}[1].getAttribute('aria-label')").startswith("uniform: highest ")
+
+
 def test_without_script_the_page_reads(browser, page):
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     try:

@@ -443,6 +443,17 @@ def test_a_complete_run_has_no_notice(page):
     assert "Interrupted" not in page
 
 
+def test_rounds_that_counted_for_less_are_spoken_of(results, page):
+    assert "counted for less" not in page
+    first, *others = results.runs
+    notes = [("3 of 3 weights capped at 1/10",), ("abandoned: the step led to a model that is not finite",)]
+    records = [dataclasses.replace(record, notes=said) for record, said in zip(first.records, notes, strict=False)]
+    records[1] = dataclasses.replace(records[1], abandoned=True)
+    records += first.records[2:]
+    text = render(dataclasses.replace(results, runs=[dataclasses.replace(first, records=records), *others]))
+    assert "1 counted for less than a full step, since weights are capped, 1 changed nothing" in text
+
+
 def test_erased_clients_are_spoken_of(results, page):
     assert "erased" not in page
     text = render(dataclasses.replace(results, erased=frozenset({1, 4})))

@@ -18,7 +18,7 @@ FLAGS: Final = ("available", "selected", "completed", "failed")
 NUMBERS: Final = ("utility", "loss", "accuracy", "samples", "weight")
 FIELDS: Final = ("round", "client", *FLAGS, *NUMBERS, "group", "time")
 """What a log can say."""
-RUN_KEYS: Final = ("method", "seed", "run", "run_id", "experiment")
+RUN_KEYS: Final = ("method", "seed", "run", "run_id", "run_uuid", "experiment")
 """Columns that tell several runs of one log apart."""
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "round": ("server_round", "round_num", "round_id", "rnd", "step", "_step", "iteration"),
@@ -26,7 +26,8 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "available": ("online", "is_available", "eligible"),
     "selected": ("asked", "sampled", "chosen", "is_selected"),
     "completed": ("returned", "succeeded", "success", "aggregated"),
-    "failed": ("failure", "dropped", "dropout"),
+    "failed": ("failure", "dropped", "dropout", "error"),
+    "loss": ("train_loss",),
     "samples": ("num_examples", "num_samples", "examples"),
     "time": ("timestamp", "_timestamp", "datetime"),
     "weight": ("aggregation_weight",),
@@ -40,6 +41,8 @@ _WORDS: Final = dict.fromkeys(
 ) | dict.fromkeys((form for word in FALSE for form in (word, word.title(), word.upper())), 0)
 MOST_ROUND = 2**53
 LONGEST_NAME = 500
+ZONE: Final = r"([+-])(\d\d):?(\d\d)"
+"""How a date ends that says how far east its clock is."""
 WIDE_ROUND = ("round", *ALIASES["round"])
 RULES: Final[Mapping[str, str]] = {
     "round": "must be a whole number of at least 0; correct the row, or name the right column with --map round=NAME",
@@ -155,7 +158,16 @@ def _time(raw: pl.Expr, dtype: pl.DataType, dated: bool) -> pl.Expr:  # noqa: FB
     number = text.cast(pl.Float64, strict=False)
     if not dated:
         return pl.when((number.is_null() & _says(raw, dtype)) | number.is_infinite()).then(INF).otherwise(number)
-    plain = text.str.replace(r"(Z|[+-]\d\d:?\d\d)$", "").str.replace("T", " ")
+    plain = text.str.replace(rf"(Z|{ZONE})$", "").str.replace("T", " ")
     date = plain.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="us").dt.epoch("us") / 1e6
-    found = pl.coalesce(number, date)
+    found = pl.coalesce(number, date - _east(text))
     return pl.when((found.is_null() & _says(raw, dtype)) | found.is_infinite()).then(INF).otherwise(found)
+
+
+def _east(text: pl.Expr) -> pl.Expr:
+    """Seconds by which a date's clock is ahead of UTC; 0 where it does not say: devices of one log may be anywhere."""
+    import polars as pl
+
+    sign, hours, minutes = (text.str.extract(f"{ZONE}$", part) for part in (1, 2, 3))
+    seconds = 3600 * hours.cast(pl.Int64) + 60 * minutes.cast(pl.Int64)
+    return pl.when(sign == "-").then(-seconds).otherwise(seconds).fill_null(0)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from fedparity.audit.consoles import is_console, rows_of_console
 from fedparity.audit.shapes import rows_of_json
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.traces.plain import MOST_BYTES, read_data
@@ -124,7 +125,7 @@ def open_source(path: str) -> Source:
         return _json(where.name, data, where.stat().st_size)
     with where.open("rb") as file:
         digest = _text_digest(where.name, file)
-    return _jsonl(where.name, digest, where) if kind == "jsonl" else _csv(where.name, digest, where, head)
+    return _of_text(kind, where.name, digest, where, head)
 
 
 def head_of(where: Path) -> bytes:
@@ -151,14 +152,26 @@ def _in_memory(name: str, data: bytes) -> Source:
     if kind == "json":
         return _json(name, data, len(data))
     digest = _text_digest(name, io.BytesIO(data))
-    return _jsonl(name, digest, data) if kind == "jsonl" else _csv(name, digest, data, data[: 1 << 24])
+    return _of_text(kind, name, digest, data, data[: 1 << 24])
+
+
+def _of_text(kind: str, name: str, digest: str, data: bytes | Path, head: bytes) -> Source:
+    if kind == "jsonl":
+        return _jsonl(name, digest, data)
+    if kind == "csv":
+        return _csv(name, digest, data, head)
+    opened: Any = io.BytesIO(data) if isinstance(data, bytes) else data.open("rb")
+    with opened as file:
+        return Source(name, digest, rows_of_console(name, (line.decode("utf-8-sig") for line in file)))
 
 
 def _kind(name: str, head: bytes) -> str:
-    """CSV unless the first character says otherwise; an object that ends with its line is the first of many."""
+    """CSV unless its beginning says otherwise; an object that ends with its line is the first of many."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start:
         raise InputError(f"{name}: is empty; give a log with one line of names and one row per client and round")
+    if is_console(head):
+        return "console"
     if start.startswith(b"["):
         return "json"
     if not start.startswith(b"{"):

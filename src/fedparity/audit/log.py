@@ -22,7 +22,6 @@ from fedparity.core.trace import Trace
 from fedparity.core.types import NO_FLOATS, BoolArray, FloatArray, Ids
 
 MOST_ROUNDS = 1_000_000
-UNKNOWN_ONLINE = "who was online is not known"
 JUMP = 20
 """A step of the clock this many times the usual one is a jump."""
 
@@ -107,7 +106,7 @@ def build_log(
 ) -> Log:
     """A log from its rows; `there` says who was online, `register` who is registered (and in which group)."""
     names = tuple(sorted({*rows.names, *(there.names if there else ()), *(register.names if register else ())}))
-    first, last = _span(rows, there, span, sources)
+    first, last = _span(rows, there, span)
     notes = list(rows.notes)
     findings: list[Finding] = []
     entries = _entries(rows, there, names, first, (notes, findings))
@@ -122,9 +121,7 @@ def build_log(
     online = _trace(entries, entries.flags["available"], len(names), total) if "available" in entries.flags else None
     most = int(asked.sizes().max())
     if not most:
-        raise InputError(
-            f"{sources[0].name if sources else 'the log'}: nobody was ever asked; say who was: a column selected"
-        )
+        raise InputError(f"{rows.name}: nobody was ever asked; say who was: a column selected")
     if cohort is None:
         notes.append(f"slots per round are not in the log: {most}, the most that any round asked, is taken (--cohort)")
     elif cohort < most:
@@ -159,17 +156,18 @@ def build_log(
     )
 
 
-def _span(rows: Rows, there: Rows | None, given: tuple[int, int] | None, sources: Sequence[Origin]) -> tuple[int, int]:
+def _span(rows: Rows, there: Rows | None, given: tuple[int, int] | None) -> tuple[int, int]:
     both = [rows.round, *([there.round] if there is not None else [])]
     first, last = min(int(r.min()) for r in both), max(int(r.max()) for r in both)
-    name = sources[0].name if sources else "the log"
     if given is not None:
         if given[0] > first or given[1] < last:
-            raise InputError(f"{name}: has rounds {first} to {last}, outside --rounds {given[0]}-{given[1]}; widen it")
+            raise InputError(
+                f"{rows.name}: has rounds {first} to {last}, outside --rounds {given[0]}-{given[1]}; widen it"
+            )
         first, last = given
     if last - first >= MOST_ROUNDS:
         raise InputError(
-            f"{name}: rounds run from {first} to {last}, more than {MOST_ROUNDS}; number them 0, 1, 2, ... "
+            f"{rows.name}: rounds run from {first} to {last}, more than {MOST_ROUNDS}; number them 0, 1, 2, ... "
             "(is that column a time?)"
         )
     return first, last
@@ -199,17 +197,16 @@ def _asked(rows: Rows, notes: list[str], findings: list[Finding]) -> dict[str, B
     """The flags of a log, with who was asked: as it says, or as its other columns imply."""
     flags = {name: rows.columns[name] == 1 for name in FLAGS if name in rows.columns}
     results = [flags[name] for name in ("completed", "failed") if name in flags]
-    done = np.logical_or.reduce(results) if results else None
     if "selected" in flags:
-        late = None if done is None else done & ~flags["selected"]
-        if late is not None and late.any():
+        late = np.logical_or.reduce([*results, np.zeros(len(rows.round), np.bool_)]) & ~flags["selected"]
+        if late.any():
             findings.append(Finding("results of clients not asked", int(late.sum()), "counted as asked"))
             flags["selected"] = flags["selected"] | late
-    elif done is not None:
-        flags["selected"] = done
+    elif len(results) == 2 or ("completed" in flags and "available" in flags):
+        flags["selected"] = np.logical_or.reduce(results)
         notes.append("no column says who was asked: those with a result or a failure were")
     elif "available" in flags:
-        raise InputError("the log says who was online but not who was asked; add a column selected (1 or 0)")
+        raise InputError(f"{rows.name}: says who was online but not who was asked; add a column selected (1 or 0)")
     else:
         flags["selected"] = np.ones(len(rows.round), np.bool_)
         notes.append("a row is taken as: this client was asked in this round")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import io
+import re
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +19,7 @@ from fedparity.audit.audit import Audit
 from fedparity.audit.files import STDIN, Source, digest_of, head_of, open_source
 from fedparity.audit.groups import MIN_GROUP
 from fedparity.audit.log import Log, Origin, build_log
-from fedparity.audit.rows import Rows, read_rows
+from fedparity.audit.rows import Rows, crossed, read_rows
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.trace import Trace
@@ -25,6 +30,10 @@ from fedparity.traces.plain import MAGIC
 from fedparity.traces.tables import is_table
 
 DATABASE = "run.db"
+HEAD = 65536
+"""Bytes of a file by which a trace is told."""
+EVENTS = re.compile(rb'"messages"\s*:\s*"\d{4}-\d\d-\d\d')
+"""How FLASH writes what a device did."""
 OPTIONS = {name: name for name in ("where", "cohort", "rounds", "seed", "min_group")} | {"map": "columns"}
 """Options as a result keeps them, and the arguments they are."""
 
@@ -66,6 +75,11 @@ def open_audit(
             raise ConfigError(f"{folder} is a run; audit it alone")
         log, outcome = _of_run(folder, kept)
         return Audit(log, outcome, seed, min_group, options)
+    for path in logs:
+        if _is_trace(path):
+            raise InputError(
+                f"{path}: a trace says who was online, not who was asked; give a log of requests, and this by --online"
+            )
     sources = [open_source(str(path)) for path in logs]
     rows = read_rows(sources, mapped, kept)
     origins = [Origin(source.name, source.sha256) for source in sources]
@@ -94,10 +108,9 @@ def _presence(
 ) -> tuple[Rows, Origin]:
     """Who was there: a table of rounds and clients, or a trace file of any kind, replayed for the log's rounds."""
     where = Path(path)
-    head = head_of(where) if str(path) != STDIN else b""
-    if not (head.startswith((MAGIC.encode(), b"\x80")) or is_table(head[:4096]) or b'"messages"' in head[:65536]):
+    if not _is_trace(path):
         source = _beside(path)
-        return read_rows([source], _usable(source, mapped), {}), Origin(source.name, source.sha256, "online")
+        return read_rows([source], _usable(source.columns(), mapped), {}), Origin(source.name, source.sha256, "online")
     first, last = (int(rows.round.min()), int(rows.round.max())) if rows is not None else _span(rounds or "")
     trace = load_trace(where, last + 1)
     when = np.repeat(np.arange(last + 1), trace.sizes())
@@ -107,15 +120,28 @@ def _presence(
     return replayed, Origin(where.name, digest_of(where), "online")
 
 
+def _is_trace(path: str | Path) -> bool:
+    """Whether a file says when devices were online, in one of the forms that `load_trace` reads."""
+    if str(path) == STDIN:
+        return False
+    head = head_of(Path(path))
+    if Path(path).suffix == ".gz":
+        with contextlib.suppress(OSError, EOFError, zlib.error):  # what is broken is said by who reads it
+            head = gzip.GzipFile(fileobj=io.BytesIO(head)).read(HEAD)
+    if head.startswith((MAGIC.encode(), b"\x80")) or EVENTS.search(head, 0, HEAD):
+        return True
+    names = head[:4096].partition(b"\n")[0].decode(errors="replace").lower().split(",")
+    return is_table(head[:4096]) and not {name.strip() for name in names} & set(fields.WIDE_ROUND)
+
+
 def _beside(path: str | Path) -> Source:
     if str(path) == STDIN:
         raise ConfigError("only the log itself is read from stdin; give a file")
     return open_source(str(path))
 
 
-def _usable(source: Source, mapped: Mapping[str, str]) -> dict[str, str]:
+def _usable(there: Mapping[str, Any], mapped: Mapping[str, str]) -> dict[str, str]:
     """What of a column map is about a table beside the log."""
-    there = source.columns()
     return {field: column for field, column in mapped.items() if column in there}
 
 
@@ -123,12 +149,12 @@ def _register(source: Source, mapped: Mapping[str, str]) -> Rows:
     """A table of clients, perhaps with their groups; it has no rounds."""
     import polars as pl
 
-    there = source.columns()
-    columns = fields.columns_of(there, _usable(source, mapped), source.name)
+    table, there = crossed(source.table, source.columns(), mapped)
+    columns = fields.columns_of(there, _usable(there, mapped), source.name)
     if "client" not in columns:
         raise source.fault(f"no column is the client; its columns: {', '.join(list(there)[:8])}")
     wanted = [pl.col(columns[name]).alias(name) for name in ("client", "group") if name in columns]
-    return read_rows([replace(source, table=source.table.select(*wanted, pl.lit(0).alias("round")))], {}, {})
+    return read_rows([replace(source, table=table.select(*wanted, pl.lit(0).alias("round")))], {}, {})
 
 
 def _of_run(folder: Path, where: dict[str, str]) -> tuple[Log, Any]:
@@ -146,6 +172,10 @@ def _of_run(folder: Path, where: dict[str, str]) -> tuple[Log, Any]:
         shown = ", ".join(map(str, found)) or "none"
         raise InputError(f"{folder}: {method} has no round with seed {seed}; its seeds: {shown}")
     one = found[int(seed)]
+    if not all(record.told for record in one.records):
+        raise InputError(
+            f"{folder}: an erasure left only totals of its rounds; audit a copy from before it, if you may"
+        )
     notes = [f"of the run, method {method} with seed {seed}"] if len(run.runs) > 1 else []
     return _run_log(run, one, folder, notes), run.outcome(one)
 

@@ -12,13 +12,26 @@ from numpy.typing import NDArray
 from fedparity.audit import fields
 from fedparity.audit.fields import BAD, FLAGS, LONGEST_NAME, NUMBERS, RUN_KEYS
 from fedparity.audit.files import Source
-from fedparity.audit.shapes import by_client, is_matrix, is_metrics, unpivoted
+from fedparity.audit.shapes import (
+    as_metrics,
+    by_client,
+    is_matrix,
+    is_metrics,
+    is_turned,
+    metric_columns,
+    turned,
+    unpivoted,
+)
 from fedparity.core.errors import InputError
 from fedparity.core.types import FloatArray
 
 if TYPE_CHECKING:
     import polars as pl
 
+CROSS = "+"
+"""Between the columns whose combinations are the groups."""
+FEW, LONG = 6, 40
+"""Columns that are named, and characters of each."""
 MATRIX = "a matrix: one column per client, 1 asked, 0 not asked, empty not there"
 
 
@@ -38,6 +51,8 @@ class Rows:
     """What was assumed to read it."""
     matrix: bool = False
     """It was a matrix of clients, in which nobody is left out."""
+    name: str = "the log"
+    """Of its first file."""
 
 
 def read_rows(sources: Sequence[Source], mapped: Mapping[str, str], where: Mapping[str, str]) -> Rows:
@@ -61,8 +76,12 @@ def read_rows(sources: Sequence[Source], mapped: Mapping[str, str], where: Mappi
     if "group" in whole.columns:
         pairs = whole.select("client", "group").drop_nulls().unique()
         groups = dict(sorted(pairs.iter_rows()))
+        if len(pairs) > len(groups):
+            told.append(f"{_several(pairs)} in more than one group: of its groups the last by name is taken")
     notes = tuple(dict.fromkeys(told))
-    return Rows(tuple(names.to_list()), whole["round"].to_numpy(), client, columns, groups, notes, matrix)
+    return Rows(
+        tuple(names.to_list()), whole["round"].to_numpy(), client, columns, groups, notes, matrix, sources[0].name
+    )
 
 
 def _array(column: pl.Series) -> NDArray[Any]:
@@ -75,26 +94,36 @@ def _typed(source: Source, mapped: Mapping[str, str], where: Mapping[str, str]) 
     """The fields of one file, what was assumed, and whether it is a matrix."""
     import polars as pl
 
-    table, dtypes = _chosen(source, where)
-    if is_metrics(list(dtypes)):
-        table = by_client(table, list(dtypes))
+    table, dtypes = crossed(*_chosen(source, where), mapped)
+    columns = {} if is_metrics(list(dtypes)) else fields.columns_of(dtypes, mapped, source.name)
+    if "client" not in columns and "round" in columns and (named := metric_columns(list(dtypes))):
+        table = as_metrics(source.name, table, named, columns["round"])
         dtypes = dict(table.collect_schema())
-    columns = fields.columns_of(dtypes, mapped, source.name)
+    if is_metrics(list(dtypes)):
+        table = by_client(source, table, list(dtypes))
+        dtypes = dict(table.collect_schema())
+        columns = fields.columns_of(dtypes, mapped, source.name)
     wide = is_matrix(list(dtypes), columns)
     if wide:
         table = unpivoted(table, list(dtypes), columns)
         dtypes = {columns["round"]: dtypes[columns["round"]], "client": pl.String(), "cell": pl.String()}
         columns = {"round": columns["round"], "client": "client", "selected": "cell"}
+    elif is_turned(list(dtypes), columns):
+        wide, table = True, turned(table, list(dtypes), columns)
+        dtypes = dict(table.collect_schema())
+        columns = {**{field: field for field in columns}, "round": "round", "selected": "cell"}
     for field in ("round", "client"):
         if field not in columns:
             raise source.fault(f"no column is the {field}; its columns: {_some(dtypes)}; say which: --map {field}=NAME")
-    dated = "time" in columns and dtypes[columns["time"]] == pl.String and _dated(table, columns["time"])
+    dated = "time" in columns and dtypes[columns["time"]] == pl.String and _dated(source, table, columns["time"])
     cells = [fields.reading(field, column, dtypes[column], dated=dated) for field, column in columns.items()]
     frame = source.collect(table.select(cells))
     for field, column in columns.items():
         if frame.select(_wrong(field).any()).item():
-            raise _bad_cell(source, table, field, column, dtypes[column])
-    return (_matrix(frame), [MATRIX], True) if wide else (frame, _renamed(columns), False)
+            raise _bad_cell(source, table, field, columns, dtypes[column])
+    if wide:
+        return _matrix(frame), [MATRIX], True
+    return frame, _renamed(columns) + _unused(columns, [key for key in dtypes if key not in where], mapped), False
 
 
 def _chosen(source: Source, where: Mapping[str, str]) -> tuple[pl.LazyFrame, dict[str, pl.DataType]]:
@@ -123,11 +152,40 @@ def _renamed(columns: Mapping[str, str]) -> list[str]:
     return [f"columns of other names: {', '.join(other)}"] if other else []
 
 
-def _dated(table: pl.LazyFrame, column: str) -> bool:
+def crossed(
+    table: pl.LazyFrame, dtypes: dict[str, pl.DataType], mapped: Mapping[str, str]
+) -> tuple[pl.LazyFrame, dict[str, pl.DataType]]:
+    """With a column of groups that are combinations, if the map asks for one (`group=region+model`)."""
+    import polars as pl
+
+    name = mapped.get("group", "")
+    parts = name.split(CROSS)
+    if len(parts) == 1 or name in dtypes or not set(parts) <= set(dtypes):
+        return table, dtypes
+    cells = [fields.reading("group", part, dtypes[part]) for part in parts]
+    joined = pl.concat_str(cells, separator=f" {CROSS} ")  # of unknown parts the combination is unknown
+    return table.with_columns(joined.alias(name)), {**dtypes, name: pl.String()}
+
+
+def _unused(columns: Mapping[str, str], there: Sequence[str], mapped: Mapping[str, str]) -> list[str]:
+    """Columns that nothing is known of: one of them may be what is said to be missing."""
+    used = {*columns.values(), *mapped.get("group", "").split(CROSS), *RUN_KEYS}
+    other = [name for name in there if name not in used]
+    shown = ", ".join(repr(name[:LONG]) for name in other[:FEW])
+    shown += f" and {len(other) - FEW} more" if len(other) > FEW else ""
+    return [f"columns not used: {shown} (--map FIELD=COLUMN, if one of them is a field)"] if other else []
+
+
+def _several(pairs: pl.DataFrame) -> str:
+    count = int(pairs["client"].value_counts()["count"].gt(1).sum())
+    return f"{count:,} {'client is' if count == 1 else 'clients are'}"
+
+
+def _dated(source: Source, table: pl.LazyFrame, column: str) -> bool:
     """Whether times are written as dates, by the first rows: looking for dates in ten million numbers takes long."""
     import polars as pl
 
-    first = table.select(pl.col(column).drop_nulls().head(100)).collect()[column]
+    first = source.collect(table.select(pl.col(column).drop_nulls().head(100)))[column]
     return bool(first.cast(pl.Float64, strict=False).null_count())
 
 
@@ -145,16 +203,26 @@ def _wrong(field: str) -> pl.Expr:
     return cell.is_infinite().fill_null(value=False)
 
 
-def _bad_cell(source: Source, table: pl.LazyFrame, field: str, column: str, dtype: pl.DataType) -> InputError:
+def _bad_cell(
+    source: Source, table: pl.LazyFrame, field: str, columns: Mapping[str, str], dtype: pl.DataType
+) -> InputError:
     """The first row that cannot be read: looked for only once there is one."""
     import polars as pl
 
+    column = columns[field]
     raw = pl.col(column).cast(pl.String).alias("__raw")
-    numbered = table.select(fields.reading(field, column, dtype), raw).with_row_index("__row")
-    found = numbered.filter(_wrong(field)).sort("__row").head(1).collect()
+    where = [pl.col(columns[key]).cast(pl.String).alias(f"__{key}") for key in ("round", "client")]
+    numbered = table.select(fields.reading(field, column, dtype), raw, *where).with_row_index("__row")
+    found = source.collect(numbered.filter(_wrong(field)).sort("__row").head(1))
     text = found["__raw"][0]
     shown = "empty" if text is None else repr(text if len(text) <= 40 else f"{text[:39]}…")
     rule = fields.RULES.get(field, f"must have at most {LONGEST_NAME} characters; shorten it")
+    if column == "cell":  # a matrix, whose rows are rounds or clients
+        client, round = found["__client"][0] or "", found["__round"][0]
+        return source.fault(
+            f"round {round}, client {client[:40]!r}: {shown} {rule}; no matrix? say which column holds the clients: "
+            "--map client=NAME"
+        )
     return source.fault(f"{column}={shown} {rule}", int(found["__row"][0]) + 1)
 
 

@@ -5,13 +5,16 @@
     rounds by number         {"1": {"selected": [...]}, "2": ...}
     a Flower history         {"metrics_distributed_fit": {"selected": [[1, [...]], [2, [...]]], ...}}
     metrics by name          key, step, value, with keys such as client/17/selected (MLflow)
-    a matrix                 round, then one column per client: 1 asked, 0 not asked, empty not there
+    the same as columns      _step, client/17/selected, ... (Weights & Biases), perhaps with the run's name before
+    a matrix                 round, then one column per client: 1 asked, 0 not asked, empty not there; or turned:
+                             client, then one column per round
 
 Each becomes one row per round and client.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +25,17 @@ from fedparity.core.errors import InputError
 if TYPE_CHECKING:
     import polars as pl
 
+    from fedparity.audit.files import Source
+
 Row = dict[str, Any]
 WHOLE = 2**62
 HISTORY = ("metrics_distributed_fit", "metrics_distributed", "metrics_centralized", "train_metrics_clientapp")
 """Parts of a Flower result in which a strategy may have logged who was asked."""
 WHO = {alias: flag for flag in FLAGS for alias in (flag, *ALIASES[flag])} | {"clients": "selected"}
 """Lists of clients by the names they go by."""
-METRIC = r"^(?:client|cid|device|node)[ _/.:-]*(.+)[/._:](" + "|".join(FIELDS) + ")$"
+METRIC = r"^(?:(.*) - )?(?:client|cid|device|node)[ _/.:-]*(.+)[/._:](" + "|".join(FIELDS) + ")$"
+"""A metric called after a client and a field; exports of charts put the run's name before it."""
+ROUND_NAME = re.compile(r"(?i:round|rnd|step|r|t)?[ _-]*(\d{1,15})")
 
 
 def rows_of_json(name: str, value: Any) -> pl.LazyFrame:
@@ -172,13 +179,51 @@ def unpivoted(table: pl.LazyFrame, names: Sequence[str], columns: Mapping[str, s
     return texts.unpivot(clients, index=columns["round"], variable_name="client", value_name="cell")
 
 
+def is_turned(names: Sequence[str], columns: Mapping[str, str]) -> bool:
+    """Whether a table has a client, no round, and columns that are called after rounds."""
+    rest = [name for name in names if name not in columns.values()]
+    known = "client" in columns and columns.keys() <= {"client", "group"}
+    return known and bool(rest) and all(ROUND_NAME.fullmatch(name.strip()) for name in rest)
+
+
+def turned(table: pl.LazyFrame, names: Sequence[str], columns: Mapping[str, str]) -> pl.LazyFrame:
+    """Such a matrix as rows: what a cell says stands in `cell`."""
+    import polars as pl
+
+    rounds = [name for name in names if name not in columns.values()]
+    texts = table.with_columns(pl.col(name).cast(pl.String) for name in rounds)
+    index = {column: pl.col(column).alias(field) for field, column in columns.items()}
+    rows = texts.unpivot(rounds, index=list(index), variable_name="__round", value_name="__cell")
+    return rows.select(
+        *index.values(), pl.col("__round").str.extract(r"(\d+)\s*$").alias("round"), pl.col("__cell").alias("cell")
+    )
+
+
+def metric_columns(names: Sequence[str]) -> list[str]:
+    """Columns that are called after a client and a field."""
+    return [name for name in names if re.match(METRIC, name)]
+
+
+def as_metrics(name: str, table: pl.LazyFrame, named: Sequence[str], round: str) -> pl.LazyFrame:
+    """Such columns as a table of metrics by name; an empty cell says nothing."""
+    import polars as pl
+
+    runs = sorted({found[1] or "" for found in (re.match(METRIC, one) for one in named) if found is not None})
+    if len(runs) > 1:
+        shown = ", ".join(map(repr, runs[:3]))
+        raise InputError(f"{name}: its columns are of {len(runs)} runs ({shown}); keep those of one")
+    texts = table.select(pl.col(round), *(pl.col(one).cast(pl.String) for one in named))
+    rows = texts.unpivot(named, index=round, variable_name="key", value_name="value").rename({round: "step"})
+    return rows.filter(pl.col("value").str.strip_chars() != "")
+
+
 def is_metrics(names: Sequence[str]) -> bool:
     """Whether a table lists metrics by name (MLflow): key or metric, step, value."""
     low = {name.lower() for name in names}
     return {"step", "value"} <= low and bool({"key", "metric"} & low) and "client" not in low
 
 
-def by_client(table: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
+def by_client(source: Source, table: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
     """Metrics that are called after a client and a field, as one row per round and client."""
     import polars as pl
 
@@ -186,9 +231,9 @@ def by_client(table: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
     key = pl.col(by_name.get("key", by_name.get("metric", "")))
     found = table.select(
         pl.col(by_name["step"]).alias("round"),
-        key.str.extract(METRIC, 1).alias("client"),
-        key.str.extract(METRIC, 2).alias("field"),
+        key.str.extract(METRIC, 2).alias("client"),
+        key.str.extract(METRIC, 3).alias("field"),
         pl.col(by_name["value"]).cast(pl.String).alias("value"),
     ).filter(pl.col("client").is_not_null())
-    wide = found.collect().pivot("field", index=["round", "client"], values="value", aggregate_function="first")
+    wide = source.collect(found).pivot("field", index=["round", "client"], values="value", aggregate_function="first")
     return wide.lazy()

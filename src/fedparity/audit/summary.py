@@ -6,6 +6,7 @@ import hashlib
 import math
 import shlex
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from fedparity.audit.audit import ALWAYS, ENDS, ONLY, Audit
@@ -16,6 +17,8 @@ from fedparity.metrics.measures import SCHEDULED
 from fedparity.store.origin import versions
 
 FORMAT = 1
+SINCE_1970 = (1e8, 1e10)
+"""Seconds that are taken for a date: from 1973 to 2286."""
 COUNTS = tuple(m for m in SCHEDULED if m.scope == "counts" and not m.name.startswith("completed_"))
 """What `parity` is compared by: nothing was trained, so nothing was lost on the way."""
 LIMITS = (
@@ -51,6 +54,7 @@ def summary(audit: Audit) -> dict[str, Any]:
         "clients": log.num_clients,
         "rounds": log.num_rounds,
         "first_round": log.first,
+        "period": None if log.period is None else [_when(at) for at in log.period],
         "cohort": log.cohort,
         "requests": audit.total,
         "availability_known": audit.online_known,
@@ -76,6 +80,13 @@ def summary(audit: Audit) -> dict[str, Any]:
         "limits": list(LIMITS),
     }
     return {key: _plain(value) for key, value in found.items()}
+
+
+def _when(seconds: float) -> str:
+    """A date, where seconds can be those since 1970; else as they are."""
+    if SINCE_1970[0] <= seconds <= SINCE_1970[1]:
+        return datetime.fromtimestamp(seconds, tz=UTC).isoformat(" ", "seconds").removesuffix("+00:00")
+    return f"{seconds:g} s"
 
 
 def _ends(audit: Audit) -> dict[str, Any] | None:

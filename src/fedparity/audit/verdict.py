@@ -22,17 +22,19 @@ def _what(audit: Audit) -> str:
     never = int((counts == 0).sum())
     text = (
         f"In {log.num_rounds:,} rounds {total:,} requests went out to {n - never:,} of {n:,} clients; "
-        f"the tenth of the clients that were asked most got {_part(top, 1.0)} of them"
+        f"{'the tenth of the clients that were' if n >= 10 else 'the client'} asked most got {_part(top, 1.0)} of them"
     )
     if not never:
         return f"{text}, and nobody went without."
     there = int(((counts == 0) & (log.ledger.online > 0)).sum()) if audit.online_known else 0
-    though = f", though {_were(there)} there at times" if there else ""
-    return f"{text}, and {never:,} {'client' if never == 1 else 'clients'} got none{though}."
+    return f"{text}, and {never:,} {'client' if never == 1 else 'clients'} got none{_though(there, never)}."
 
 
-def _were(count: int) -> str:
-    return f"{count:,} of them {'was' if count == 1 else 'were'}"
+def _though(there: int, never: int) -> str:
+    if not there:
+        return ""
+    who = "it was" if never == 1 else f"{there:,} of them {'was' if there == 1 else 'were'}"
+    return f", though {who} there at times"
 
 
 def _avoidable(audit: Audit) -> str:
@@ -44,6 +46,8 @@ def _avoidable(audit: Audit) -> str:
         return f"Requests were shared evenly: the inequality is {shown} {scale}."
     if not audit.online_known:
         worst = audit.measures_of(audit.ends[ENDS[0]])["gini_avoidable"]
+        if printed("gini", worst) == printed("gini", 0.0):
+            return f"The inequality is {shown} {scale}; nothing of it could have been avoided, whoever was online."
         return (
             f"The inequality is {shown} {scale}; who was online is not in the log, so between 0 % (if clients were "
             f"there only when asked) and {_part(worst, gini)} (if all were always there) could have been avoided."
@@ -73,8 +77,8 @@ def _chance(audit: Audit) -> str:
         drawn = printed("gini", chance.gini)
         return f"It is shared more evenly than by a random draw among those present ({drawn}; {p}){_group(audit)}."
     return (
-        "No single client was asked far less often than by a random draw among those present, but all together they "
-        f"differ from one ({p}){_group(audit)}."
+        "No single client was asked far less often than by a random draw among those present, but all requests "
+        f"together do not look like one ({p}){_group(audit)}."
     )
 
 

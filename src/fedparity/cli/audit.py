@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 SHOWN = ("selection_gap", "gini", "cv_counts", "jain_counts", "never_served", "fill")
 LISTED = 10
+GROUPS = 20
+RATIO = "Impact ratio: per client, to the group asked most, ! below .80; p: of a random draw."
+ASSUMED = "Limits and tables take everybody for always online: who was there is not in the log."
 
 
 def audit_command(
@@ -43,7 +46,7 @@ def audit_command(
     seed: Annotated[int, typer.Option(help="Start of the random numbers that chance is drawn with.")] = 0,
     html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write one row per client.")] = None,
-    card: Annotated[Path | None, typer.Option(help="Write a fairness card, .md or .json.")] = None,
+    card: Annotated[Path | None, typer.Option(help="Write a fairness card, .md, .json or .html.")] = None,
     fail_if: Annotated[
         list[str] | None, typer.Option(metavar="CONDITION", help="Exit with 1 if it holds: 'gini_avoidable > .1'.")
     ] = None,
@@ -62,6 +65,7 @@ def audit_command(
     fedparity audit runs/demo --where method=parity --json
     """
     from fedparity.audit import open_audit
+    from fedparity.audit.card import FORMS
     from fedparity.audit.fail_if import holds, parse
     from fedparity.audit.seal import read_key, read_result, signed
     from fedparity.audit.summary import summary
@@ -69,8 +73,8 @@ def audit_command(
     key = None if sign is None else read_key(sign)
     if key is not None and not as_json and verify is None:
         raise ConfigError("--sign signs the JSON; add --json")
-    if card is not None and card.suffix not in {".md", ".json"}:
-        raise ConfigError(f"card={card} must end in .md or .json")
+    if card is not None and card.suffix not in FORMS:
+        raise ConfigError(f"card={card} must end in {', '.join(FORMS[:-1])} or {FORMS[-1]}")
     for text in fail_if or ():
         parse(text)
     if verify is not None:
@@ -111,7 +115,11 @@ def _write(audit: Audit, told: dict[str, Any], html: Path | None, csv: Path | No
 
     if csv is not None:
         write_text(csv, client_csv(audit))
-    if card is not None:
+    if card is not None and card.suffix == ".html":
+        from fedparity.report.card_page import render_card
+
+        write_text(card, render_card(told))
+    elif card is not None:
         write_text(card, card_text(told, card.suffix))
     if html is not None:
         from fedparity.report.audit_page import render_audit
@@ -161,20 +169,10 @@ def _show(told: dict[str, Any]) -> None:
     parts = ("", "_limit", "_avoidable")
     rows = [(MEASURES[name].heading, *(printed(name, told.get(f"{name}{part}")) for part in parts)) for name in SHOWN]
     show_table(("measure", "log", "limit", "avoidable"), rows)
-    if told["groups"]:
-        say("")
-        head = ("group", "clients", "online", "asked", "per client", "impact ratio", "p")
-        show_table(head, [_group(group) for group in told["groups"]])
-    hidden = told["groups_hidden"]
-    if hidden and hidden["groups"]:
-        say(f"Too small to be shown (--min-group): {hidden['groups']} groups, {hidden['clients']} clients.")
-    for key, title in (("left_out_clients", "asked less than by chance"), ("favoured_clients", "asked more")):
-        if told[key]:
-            say("")
-            head = (title, "online", "asked", "by chance", "at limit", "last asked", "since round")
-            show_table(head, [_client(one) for one in told[key][:LISTED]])
-            if (more := told[key.removesuffix("_clients")] - LISTED) > 0:
-                say(f"and {more} more")
+    if not told["availability_known"]:
+        say(ASSUMED, wrap=True)
+    _show_groups(told)
+    _show_clients(told)
     for point in told["changes"]:
         now, before = _ratio(point["after"]), _ratio(point["before"])
         say(f"From round {point['round']}: {point['what']} got {now} x chance, {before} x before.", wrap=True)
@@ -182,6 +180,29 @@ def _show(told: dict[str, Any]) -> None:
         say(f"Found: {finding['what']}: {finding['count']:,} ({finding['says']})", wrap=True)
     for text in told["assumptions"]:
         say(f"Assumed: {text}", wrap=True)
+
+
+def _show_groups(told: dict[str, Any]) -> None:
+    if told["groups"]:
+        say("")
+        head = ("group", "clients", "online", "asked", "per client", "impact ratio", "p")
+        show_table(head, [_group(group) for group in told["groups"][:GROUPS]])
+        if (more := len(told["groups"]) - GROUPS) > 0:
+            say(f"and {more} more")
+        say(RATIO, wrap=True)
+    hidden = told["groups_hidden"]
+    if hidden and hidden["groups"]:
+        say(f"Too small to be shown (--min-group): {hidden['groups']} groups, {hidden['clients']} clients.")
+
+
+def _show_clients(told: dict[str, Any]) -> None:
+    for key, title in (("left_out_clients", "asked less than by chance"), ("favoured_clients", "asked more")):
+        if told[key]:
+            say("")
+            head = (title, "online", "asked", "by chance", "at limit", "last asked", "since round")
+            show_table(head, [_client(one) for one in told[key][:LISTED]])
+            if (more := told[key.removesuffix("_clients")] - LISTED) > 0:
+                say(f"and {more} more")
 
 
 def _group(group: dict[str, Any]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ that no reader depends on colour. Text is set in units that the style sheet enla
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -306,6 +307,15 @@ def _dots_row(row: Row, scale: svg.Scale, bins: int, tallest: int, top: float) -
     for share, name, reach in ((0.25, "quartile", 7.0), (0.5, "median", 12.0), (0.75, "quartile", 7.0)):
         x = scale.at(float(np.quantile(row.values, share)))
         yield svg.element("path", class_=name, d=f"M{svg.num(x)} {svg.num(middle - reach)}v{svg.num(2 * reach)}")
+    where = {"x": 0.0, "y": top, "width": DOTS_WIDTH, "height": DOTS_ROW}
+    yield svg.element("rect", class_="hit", data_name=row.label, data_says=json.dumps(_summed_up(row.values)), **where)
+
+
+def _summed_up(values: FloatArray) -> list[tuple[str, str]]:
+    """What a pointer on a row of dots is told."""
+    low, quarter, middle, rest, high = (words.brief(float(v)) for v in np.quantile(values, (0, 0.25, 0.5, 0.75, 1)))
+    told = (("highest", high), ("three quarters below", rest), ("median", middle), ("a quarter below", quarter))
+    return [*told, ("lowest", low), ("clients", f"{len(values):,}")]
 
 
 def _heaps(stacks: NDArray[np.int64], scale: svg.Scale, middle: float) -> str:

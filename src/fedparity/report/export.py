@@ -63,6 +63,11 @@ def _pseudonym(key: bytes, name: str) -> str:
     return hmac.new(key, name.encode(), hashlib.sha256).hexdigest()[:20]
 
 
+def export_folder(run: Path) -> Path:
+    """Where the tables of a run go if nobody says where."""
+    return run.with_name(f"{run.name}-export")
+
+
 def export(run: Run, folder: str | Path, form: Format = "csv", key: bytes | None = None) -> list[Path]:
     """Write the three tables; the files written."""
     target = Path(folder)

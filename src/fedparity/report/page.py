@@ -133,13 +133,27 @@ def _absolute(value: Any) -> Iterator[str]:
 
 
 def notice(run: Run) -> str:
-    """How far an interrupted run came, and who was erased from it; empty for a whole one."""
+    """How far an interrupted run came, who was erased from it, which rounds counted for less; empty: nothing."""
     gone = len(run.erased)
     erased = (
         f"{words.plural(gone, 'client')} {'was' if gone == 1 else 'were'} erased from this run: they count as never"
         " online, so fill and limits are those of the others; the model keeps what it learnt."
     )
-    return " ".join(filter(None, (_interrupted(run), erased if gone else "")))
+    return " ".join(filter(None, (_interrupted(run), erased if gone else "", held_back(run))))
+
+
+def held_back(run: Run) -> str:
+    """Rounds whose weights a bound of the method cut (thin ones, mostly), or that led to no model; empty: none."""
+    told = []
+    for name in run.methods:
+        records = [record for one in run.of(name) for record in one.records]
+        noted = [record.abandoned for record in records if record.notes]  # journal.jsonl says why, round by round
+        lost, less = sum(noted), len(noted) - sum(noted)
+        said = [f"{less:,} counted for less than a full step, since weights are capped"] if less else []
+        said += [f"{lost:,} changed nothing, since the step led to no finite model"] if lost else []
+        if said:
+            told.append(f"{name}: of {words.plural(len(records), 'round')} {', '.join(said)}.")
+    return " ".join(told)
 
 
 def _interrupted(run: Run) -> str:

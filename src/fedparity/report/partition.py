@@ -45,7 +45,7 @@ def draw_partition(counts: NDArray[np.integer], title: str) -> str:
         for at, anchor, client in ends[: 1 + (clients > 1)]
     ]
     drawn = f", {len(chosen)} of them drawn" if len(chosen) < clients else ""
-    note = f"a column a client{drawn}; darkest: {int(counts.max())} images of a label"
+    note = f"one column per client{drawn}; darkest: {int(counts.max())} images of a label"
     body.append(svg.text(left + width / 2, height + 32, note, font_size=11, text_anchor="middle", fill="#555555"))
     desc = f"{clients} clients{drawn}, {classes} labels, {int(counts.sum())} images."
     inside = svg.element("g", "".join(body), font_family="sans-serif", fill="#222222")

@@ -12,6 +12,7 @@ from fedparity.experiment.runner import Callbacks, execute
 from fedparity.report.live import follow
 from fedparity.report.live.clients import Query, place, presence, table, why_not
 from fedparity.report.live.follow import Follower
+from fedparity.report.live.page import main_page
 from fedparity.report.live.told import limit_of, told
 from stored_runs import contents, run_into, spec_of, stop_after
 
@@ -45,6 +46,15 @@ def test_what_is_told_of_a_finished_run_is_what_the_run_says(folder):
             assert one[key] == pytest.approx(row[key], nan_ok=True) or (one[key] is None and row[key] is None), key
     for one in run.runs:
         assert found.methods[one.method].ledger == one.ledger
+
+
+def test_a_resume_is_told_to_who_looks_later(tmp_path):
+    path = tmp_path / "run"
+    run_into(path, SPEC, rounds=4)
+    assert not read(path).events
+    run_into(path, SPEC, resume=True)
+    told_of = [what for _, what in read(path).events]
+    assert told_of == ["parity was resumed with round 5", "uniform was resumed with round 5"]
 
 
 def test_a_run_is_seen_round_by_round_while_another_writes_it(tmp_path):
@@ -131,7 +141,12 @@ def test_the_limit_and_what_it_is_compared_with_are_of_the_same_round(folder):
         counts[done.selected] += 1
     assert (one.counts_after(7) == counts).all()
     assert limit.behind.sum() == 0
-    assert "after 7 rounds" in told(found, "uniform")["sentence"]
+    now = told(found, "uniform")
+    assert "after 7 rounds" in now["sentence"]
+    for row in now["methods"]:  # parts of one round, which add up
+        assert row["limit_round"] == 7
+        assert row["gini"] == pytest.approx(row["gini_limit"] + row["gini_avoidable"])
+    assert "avoidable, after 7 rounds." in main_page(found, Query("uniform"), "key")
     assert best.total >= limit.counts.sum()
 
 

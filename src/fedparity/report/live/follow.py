@@ -21,13 +21,13 @@ from fedparity.core.imports import without_imports
 from fedparity.core.journal import GENESIS
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
-from fedparity.core.types import FloatArray, Ids
+from fedparity.core.types import FloatArray, Ids, RoundRecord
 from fedparity.engines.flower.begun import settings_of
-from fedparity.experiment.metrics_log import COLUMNS
-from fedparity.experiment.run import record_of
+from fedparity.experiment.metrics_log import COLUMNS, measured
+from fedparity.experiment.run import deployment_spec, record_of
 from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec_file import parse
-from fedparity.metrics import Frontier, frontier
+from fedparity.metrics import Frontier, Outcome, frontier
 from fedparity.store import Store
 from fedparity.store.database import DATABASE, LOG
 from fedparity.store.heads import HEADS, Head
@@ -90,7 +90,7 @@ class Follower:
         """Grows whenever there is something new to show."""
         self.methods: dict[str, Followed] = {}
         self.events: list[tuple[str, str]] = []
-        """What was seen to happen to the run while it was followed: when, and what."""
+        """What happened to the run: resumes as stored, the rest as seen while it was followed; when, and what."""
         self.limit: tuple[int, Frontier] | None = None
         """The least unequal counts after so many rounds."""
         self.trouble = ""
@@ -100,6 +100,8 @@ class Follower:
         self._seen: object = None
         self._origin: tuple[str, frozenset[int]] | None = None
         self._limit_due = 0.0
+        self._met: list[Ids] | None = None
+        """Of a deployment, who was online in each round read: its store gets a trace only when it ends."""
         self.seed = 0
         self.spec: Spec
         self.trace: Trace
@@ -111,10 +113,17 @@ class Follower:
         return min((one.head[0] for one in self.methods.values()), default=0)
 
     @property
+    def rounds_in_all(self) -> int | None:
+        """Rounds that there will be; None: a deployment goes on for as long as whoever started it wants."""
+        return None if self._met is not None else self.spec.rounds
+
+    @property
     def state(self) -> State:
         """Whether it is going on, came to its end, or was stopped before."""
         if self.running:
             return "running"
+        if self.rounds_in_all is None:
+            return "stopped"
         last = self._wanted is not None or self.seed == self.spec.seed + self.spec.seeds - 1
         return "finished" if last and self.rounds == self.spec.rounds else "stopped"
 
@@ -139,6 +148,8 @@ class Follower:
             self._begin(store)
             end = time.monotonic() + SLICE
             whole = all(self._read(store, one, end) for one in self.methods.values())
+            if self._met:
+                self.trace = self._observed(store, self._met)
             if self._seen is not None and store.running != self.running:
                 self.say("the run goes on" if store.running else "nobody writes the run any more")
             self.running = store.running
@@ -146,17 +157,20 @@ class Follower:
             self.version += 1
         return whole
 
-    def say(self, what: str) -> None:
-        """Add an event."""
-        self.events.append((time.strftime("%H:%M:%S"), what))
+    def say(self, what: str, when: str | None = None) -> None:
+        """Add an event, of now unless told."""
+        self.events.append((when or time.strftime("%H:%M:%S"), what))
 
     def _begin(self, store: Store) -> None:
         """Make ready for the run that the folder holds: another one, or another seed of it, is read from its start."""
         text, erased = store.spec(), store.erased()
-        if settings_of(text) is not None:
-            raise InputError(f"{self.folder} is a deployment; watch it with fedparity deploy metrics FILE --port N")
-        with without_imports():  # a folder that came from elsewhere makes nobody run code
-            spec = parse(text, f"{self.folder}: its spec")
+        settings = settings_of(text)
+        if settings is not None:
+            contender = next(iter(store.contenders()), (int(settings["seed"]), "parity"))
+            spec = deployment_spec(store, settings, contender, 1, 1)
+        else:
+            with without_imports():  # a folder that came from elsewhere makes nobody run code
+                spec = parse(text, f"{self.folder}: its spec")
         there = {seed for seed, _ in store.heads.known or store.contenders()}
         if self._wanted is not None and self._wanted not in there:
             known = ", ".join(map(str, sorted(there))) or "none yet"
@@ -170,7 +184,9 @@ class Follower:
                 f"read from the start: seed {seed}" if seed != self.seed else "read from the start: it was changed"
             )
         self.spec, self.trace, self.seed, self._origin = spec, store.trace(), seed, (text, erased)
-        self.methods = {m.name: Followed(m.name, Ledger.empty(self.trace.num_clients)) for m in spec.methods}
+        self._met = None if settings is None else []
+        clients = self.trace.num_clients if settings is None else 1
+        self.methods = {m.name: Followed(m.name, Ledger.empty(clients)) for m in spec.methods}
         self.limit, self._limit_due = None, 0.0
 
     def _goes_on(self, store: Store, one: Followed) -> bool:
@@ -182,7 +198,12 @@ class Follower:
     def _read(self, store: Store, one: Followed, end: float) -> bool:
         for committed in store.rounds(self.seed, one.method, one.head):
             record = record_of(one.method, committed)
+            if committed.resumed:
+                self.say(f"{one.method} was resumed with round {committed.round + 1}", f"{committed.resumed} UTC")
+            if self._met is not None:
+                self._meet(one, record, self._met)
             one.ledger = one.ledger.then(record)
+            row = committed.row or [record.round, one.method, *measured(record, self._outcome(one)), None]
             one.rounds.append(
                 Round(
                     len(record.available) + len(record.busy),
@@ -190,7 +211,7 @@ class Follower:
                     record.completed,
                     record.failed,
                     record.abandoned,
-                    committed.row,
+                    row,
                     committed.seconds,
                 )
             )
@@ -198,6 +219,28 @@ class Follower:
             if time.monotonic() > end:
                 return False
         return True
+
+    def _outcome(self, one: Followed) -> Outcome:
+        return Outcome.of(one.ledger, self.spec.cohort)
+
+    # -- deployments --------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _meet(one: Followed, record: RoundRecord, met: list[Ids]) -> None:
+        """Keep who was online; whoever was registered before the first round has a place in the ledger from then on."""
+        met.append(np.union1d(record.available, record.busy))
+        known = {int(k) for k in record.joined}
+        before = [int(k) for k in met[-1] if int(k) not in known]
+        if before and before[-1] >= one.ledger.num_clients:
+            one.ledger = Ledger.empty(before[-1] + 1) if not one.rounds else one.ledger.grown(before[-1] + 1)
+
+    def _observed(self, store: Store, met: list[Ids]) -> Trace:
+        """Who was there in the rounds read so far, by the names that they go by."""
+        (one,) = self.methods.values()
+        names = store.checkpoints.names((self.seed, one.method))
+        clients = one.ledger.num_clients
+        called = tuple(names.get(k, str(k)) for k in range(clients)) if names else None
+        return Trace.from_rounds(clients, met, names=called)
 
     # -- the limit ----------------------------------------------------------------------------------------------------
 
@@ -215,12 +258,12 @@ class Follower:
     def compute_limit(self) -> None:
         """The limit of the rounds done by all methods; the lock is held only to look and to hand it over."""
         with self.lock:
-            rounds, trace, slots = self.rounds, self.trace, self.spec.asked
+            rounds, trace, slots, methods = self.rounds, self.trace, self.spec.asked, self.methods
         began = time.monotonic()
         found = frontier(trace.head(min(rounds, trace.num_rounds)), slots)
         with self.lock:
             now = time.monotonic()
             self._limit_due = now + max(PAUSE, SHARE * (now - began))
-            if trace is self.trace:
+            if methods is self.methods:  # else it was read from the start meanwhile
                 self.limit = rounds, found
                 self.version += 1

@@ -99,13 +99,21 @@ def _number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else words.brief(value)
 
 
+def _progress(run: Follower, now: dict[str, Any]) -> list[tuple[str, str]]:
+    if run.rounds_in_all is None:
+        return [("Rounds", f"{now['rounds']:,}")]
+    return [
+        ("Rounds", f"{now['rounds']:,} of {run.rounds_in_all:,}"),
+        ("Time left", duration(now["eta_seconds"])),
+        ("Repetition", f"{run.seed - run.spec.seed + 1} of {run.spec.seeds}"),
+    ]
+
+
 def _facts(run: Follower, now: dict[str, Any], one: Followed) -> list[tuple[str, str]]:
     last = one.rounds[-1] if one.rounds else None
     return [
         ("State", str(now["state"])),
-        ("Rounds", f"{now['rounds']:,} of {now['rounds_in_all']:,}"),
-        ("Time left", duration(now["eta_seconds"])),
-        ("Repetition", f"{run.seed - run.spec.seed + 1} of {run.spec.seeds}"),
+        *_progress(run, now),
         ("Online", words.DASH if last is None else f"{last.online:,} of {one.ledger.num_clients:,}"),
         ("Asked", words.DASH if last is None else f"{len(last.selected):,}"),
         ("Failed", words.DASH if last is None else f"{len(last.failed):,}"),

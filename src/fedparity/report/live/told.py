@@ -58,13 +58,17 @@ def _gini(value: float) -> str:
     return words.of("gini", value)
 
 
+def _of(run: Follower) -> str:
+    return "" if run.rounds_in_all is None else f" of {run.rounds_in_all:,}"
+
+
 def sentence(run: Follower, one: Followed) -> str:
     """Where the run is and how fair it is, in one line."""
     if not one.rounds:
         return f"No round of {one.method} was read yet."
     now, done = one.rounds[-1], len(one.rounds)
     parts = [
-        f"Round {done:,} of {run.spec.rounds:,}.",
+        f"Round {done:,}{_of(run)}.",
         f"{len(now.completed):,} of {len(now.selected):,} returned.",
     ]
     limit = limit_of(run, one)
@@ -81,7 +85,7 @@ def sentence(run: Follower, one: Followed) -> str:
 
 def eta(run: Follower) -> float | None:
     """Seconds until the last round of the last seed at the pace of the last rounds; None if nobody is at work."""
-    if run.state != "running" or not run.rounds:
+    if run.state != "running" or not run.rounds or run.rounds_in_all is None:
         return None
     pace = sum(float(np.nanmean([r.seconds for r in one.rounds[-RECENT:]])) for one in run.methods.values())
     later = run.spec.seed + run.spec.seeds - 1 - run.seed
@@ -117,7 +121,8 @@ def method_told(run: Follower, one: Followed) -> dict[str, Any]:
         "asked_in_all": int(ledger.selected.sum()),
         "failed_in_all": int(ledger.failed.sum()),
         "never_served": int(((ledger.selected == 0) & ledger.seen()).sum()),
-        "gini": None if now is None else gini(ledger.selected),
+        # of the round that the limit is of: parts of numbers from different rounds would not add up
+        "gini": limit.gini if limit is not None else None if now is None else gini(ledger.selected),
         "gini_limit": None if limit is None else limit.best,
         "gini_avoidable": None if limit is None else limit.avoidable,
         "limit_round": None if limit is None else limit.rounds,
@@ -178,7 +183,7 @@ def told(run: Follower, method: str | None = None) -> dict[str, Any]:
         "name": run.spec.name,
         "state": run.state,
         "rounds": run.rounds,
-        "rounds_in_all": run.spec.rounds,
+        "rounds_in_all": run.rounds_in_all,
         "seed": run.seed,
         "first_seed": run.spec.seed,
         "seeds": run.spec.seeds,

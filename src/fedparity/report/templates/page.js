@@ -130,7 +130,10 @@ function point(chart, place, top) {
   say(head, said, box.left + x * box.width / chart.viewBox.baseVal.width, top ?? box.top);
 }
 const STATES = { there: "online, not asked", served: "asked, update arrived", failed: "asked in vain" };
+function sayRow(row, left, top) { say(row.dataset.name, JSON.parse(row.dataset.says).map(([name, value]) => [name, value, ""]), left, top); }
 function hover(event) {
+  const row = event.target.closest?.("[data-says]");
+  if (row) { sayRow(row, event.clientX, event.clientY); return; }
   const chart = event.target.closest?.("svg[data-across], svg[data-rows]");
   if (!chart) { hide(); return; }
   const box = chart.getBoundingClientRect(), view = chart.viewBox.baseVal;
@@ -151,6 +154,8 @@ document.addEventListener("pointermove", hover);
 document.addEventListener("pointerdown", hover);
 document.addEventListener("scroll", hide, { passive: true });
 document.addEventListener("focusin", event => {
+  const box = event.target.getBoundingClientRect();
+  if (event.target.matches("[data-says]:focus-visible")) sayRow(event.target, box.left, box.top);
   if (event.target.matches("svg[data-across]:focus-visible")) point(event.target, linesOf(event.target).all.length - 1);
 });
 document.addEventListener("focusout", hide);
@@ -161,6 +166,12 @@ document.addEventListener("keydown", event => {
 });
 // Charts that are put in place later are made ready by calling this again.
 function equip() {
+  for (const row of document.querySelectorAll("[data-says]")) {
+    row.setAttribute("tabindex", "0");
+    row.setAttribute("role", "img");
+    row.closest("svg").setAttribute("role", "group");
+    row.setAttribute("aria-label", row.dataset.name + ": " + JSON.parse(row.dataset.says).map(said => said.join(" ")).join(", "));
+  }
   for (const chart of document.querySelectorAll("svg[data-across], svg[data-rows]")) {
     if (chart.dataset.across) chart.setAttribute("tabindex", "0");
     // Browsers show a title as a tip of their own, above ours: to readers it is said by a label instead.
