@@ -7,7 +7,7 @@ PEERS  ?= .venv-
 export PYTHONDONTWRITEBYTECODE =
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: setup demo test lint format types pytest test-slow chaos test-browser package bench peers results learning known-results claims paper attack crash-small crash fuzz clean
+.PHONY: setup demo test lint format types pytest test-slow chaos flower-versions test-browser package bench peers results learning known-results claims paper attack crash-small crash fuzz clean
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -18,7 +18,7 @@ $(VENV)/.demo: $(BIN)/pip pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	@$(INSTALL) '.[torch,report,simulation,dev]'
+	@$(INSTALL) '.[torch,report,simulation,tensorboard,mlflow,dev]'
 	@touch $@
 
 setup: $(VENV)/.test            ## everything a developer needs
@@ -50,6 +50,21 @@ test-slow: $(VENV)/.test        ## the figures that take minutes
 
 chaos: $(VENV)/.test            ## real processes on loopback, killed and cut off (Flower; minutes)
 	$(BIN)/python -m pytest tests/chaos tests/deploy/test_deploy_real.py -rs
+
+# The environment of the tests, with another Flower (and the uv it asks for) over its own; the pins are those of `peers`.
+OTHER_FLOWER = .venv-flwr142
+$(OTHER_FLOWER)/.done: $(VENV)/.test benchmarks/training/requirements-flower.txt
+	$(PYTHON) -m venv --clear $(OTHER_FLOWER)
+	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	  > "$$($(OTHER_FLOWER)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests.pth"
+	$(OTHER_FLOWER)/bin/pip install --quiet --disable-pip-version-check --no-deps --ignore-installed \
+	  $$(grep -E '^(flwr|uv)==' benchmarks/training/requirements-flower.txt)
+	@touch $@
+
+flower-versions: $(OTHER_FLOWER)/.done   ## what needs Flower, on the other minor version that is supported
+	@$(OTHER_FLOWER)/bin/flwr --version | grep -F " 1.42."
+	$(OTHER_FLOWER)/bin/python -m pytest -n 2 -m "not slow" tests/engines tests/deploy
+	$(OTHER_FLOWER)/bin/python -m pytest -rs tests/chaos/test_chaos.py -k "bits or listens"
 
 test-browser: $(VENV)/.test     ## the report in headless Chromium (skips, visibly, without one)
 	$(BIN)/python -m pytest tests/browser -rs
@@ -99,4 +114,4 @@ fuzz: $(VENV)/.test             ## SIZE inputs per parser (10^6), by coverage wh
 	$(BIN)/python tests/fuzz.py $(or $(SIZE),1000000) $(PARSERS)
 
 clean:
-	rm -rf $(VENV) .venv-flower .venv-pfl runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OTHER_FLOWER) .venv-flower .venv-pfl runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

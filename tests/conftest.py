@@ -9,6 +9,7 @@ import pytest
 import typer.main
 from hypothesis import settings
 
+os.environ.setdefault("POLARS_MAX_THREADS", "1")  # for tables of few rows more threads cost more than they save
 # Most properties run once per component: fifty examples of each are hundreds of the property.
 settings.register_profile("fedparity", deadline=None, max_examples=50, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("fedparity")

@@ -7,6 +7,7 @@ test suite. Either way an input may end in an answer or in a `FedparityError`; a
 
 import argparse
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -14,18 +15,25 @@ import pickle  # noqa: TID251 - only to write seeds
 import resource
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
 from fedparity import ClientReport, Cohort, RoundPlan, load_trace
-from fedparity.core.errors import FedparityError
+from fedparity.core.errors import FedparityError, InputError
 from fedparity.core.gate import Gate, Tensor, decode, encode
+from fedparity.data.archive import read_tgz
+from fedparity.data.layout import NotThatError
+from fedparity.data.mnist import read_idx
 from mutations import mutate
 
 SECONDS, MEGABYTES, SMALL = 2.0, 200, 1000
+KEPT = 200
+"""How many inputs that were read are mutated further."""
 SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
@@ -136,21 +144,145 @@ def rule(_):
     return [b"charging & wifi & (battery>=50 | !locked)"], lambda data: parse_rule(data.decode("utf-8", "replace"))
 
 
+def condition(_):
+    from fedparity.audit.fail_if import holds
+
+    known = {"gini": 0.1, "gap": 2, "missing": None}
+    return [b"gini > .05 and gap <= 3 or missing == 1e2"], lambda data: holds(data.decode("utf-8", "replace"), known)
+
+
+def component(_):
+    from fedparity.schedulers import SCHEDULERS
+
+    seeds = [b"with_quota:inner=parity:target=0.5,quota=2", b"parity:target=share,horizon=48,ahead=false", b"oort"]
+    return seeds, lambda data: SCHEDULERS.build(data.decode("utf-8", "replace"))
+
+
+def npz(folder):
+    from fedparity.data.npy import load_npz
+
+    path, x, y = folder / "fuzzed.npz", np.zeros((2, 1, 1), np.uint8), np.array([0, 1])
+    np.savez(path, x_train=x, y_train=y, x_test=x, y_test=y)
+    seeds = [path.read_bytes()]
+    np.savez_compressed(path, x_train=x.astype(np.float32), y_train=y, x_test=x.astype(np.float32), y_test=y)
+
+    def read(data):
+        path.write_bytes(data)
+        load_npz(path)
+
+    return [*seeds, path.read_bytes()], read
+
+
+def samples(folder):
+    from fedparity.data.table import load_table
+
+    path = folder / "fuzzed.csv"
+
+    def read(data):
+        path.write_bytes(data)
+        load_table(path, "y", "who")
+
+    rows = b"".join(b"%d,.5,%s,%d\n" % (n % 2, b"ab"[n % 2 :][:1], n) for n in range(12))
+    return [b"y,x1,who,x2\n" + rows], read
+
+
+def refusing(read):
+    """Of what a file of a known data set does not hold, whoever calls makes one line with a path."""
+
+    def one(data):
+        try:
+            read(data)
+        except NotThatError as error:
+            raise InputError(str(error)) from error
+
+    return one
+
+
+def archive(folder):
+    path, packed = folder / "fuzzed.tgz", io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name in ("a/wanted", "a/other"):
+            member = tarfile.TarInfo(name)
+            member.size = 9
+            tar.addfile(member, io.BytesIO(b"some data"))
+
+    def read(data):
+        path.write_bytes(data if data[:2] == b"\x1f\x8b" else gzip.compress(data, 1))
+        read_tgz(path, {"a/wanted": 100})
+
+    return [packed.getvalue()[:2560], gzip.compress(packed.getvalue()[:2560])], refusing(read)
+
+
+def images(_):
+    head = b"\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02"
+    return [head + b"abcd"], refusing(lambda data: read_idx(data, "fuzzed"))
+
+
+def pickled(_):
+    from fedparity.core.safe_pickle import read_pickle
+
+    value = {"data": np.arange(6, dtype=np.uint8).reshape(2, 3), b"labels": [1, 2], "names": ("a", None, 1.5)}
+    return [pickle.dumps(value, protocol=p) for p in (0, 2, 4)], lambda data: read_pickle(data, "fuzzed", arrays=True)
+
+
+def heads(folder):
+    from fedparity.store import Disk
+    from fedparity.store.heads import HEADS, Heads
+
+    disk = Disk(folder)
+    written = Heads(disk)
+    written.add(0, "parity", (3, "ab" * 32))
+    written.write(closed=True)
+    return [disk.read(HEADS)], lambda data: (folder.joinpath(HEADS).write_bytes(data), Heads(disk))
+
+
+def reply(_):
+    """What a client of Flower sends: a line of settings, then the bytes of an array."""
+    from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+    from fedparity.engines.flower import codec
+
+    sent = codec.reply_content(ClientReport(1, np.arange(3.0), num_samples=4, loss_before=1.5), "nonce")
+    seed = json.dumps(dict(sent[codec.REPORT])).encode() + b"\n" + sent[codec.DELTA][codec.W].data
+
+    def read(data):
+        said, _, array = data.partition(b"\n")
+        try:
+            settings = ConfigRecord(json.loads(said.decode("utf-8", "replace")))
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return  # Flower's own to refuse
+        arrays = ArrayRecord({codec.W: Array("float64", (3,), codec.NUMPY, array)})
+        content = RecordDict({codec.REPORT: settings, codec.DELTA: arrays})
+        assert isinstance(codec.read_reply(content, 1, np.zeros(3)), ClientReport)
+
+    return [seed], read
+
+
 def arguments(folder):
     """Words of the command line, up to where work would begin."""
-    from fedparity.cli.main import main
+    import typer.main
+
+    from fedparity.cli import catalogue
+    from fedparity.cli.main import app, main
 
     os.chdir(folder)
-    seeds = [b"schedule\n--scheduler\nparity:target=0.5\n--rounds\n-1", b"list\nmethods", b"verify\nnone",
-             b"compare\n--methods\nuniform\n--rounds\n0", b"export\nnone\n--format\ncsv"]  # fmt: skip
-    safe = {"schedule": ["--rounds", "-1"], "compare": ["--rounds", "0"], "list": [], "verify": [], "export": []}
+    command, tables = typer.main.get_command(app), catalogue.tables()  # made once: they are most of what a call costs
+    once = patch.multiple(typer.main, get_command=lambda _: command), patch.multiple(catalogue, tables=lambda: tables)
+    seeds = [b"schedule\n--scheduler\nparity:target=0.5\n--rounds\n-1", b"list\nweightings\nfedavg", b"verify\nnone",
+             b"compare\n--methods\nuniform\n--rounds\n0", b"export\nnone\n--format\ncsv", b"audit\nnone.csv\n--json",
+             b"erase\nnone\n3\n--totals", b"trace\nstats\nnone.csv\n--rule\nwifi", b"run\nnone.toml\n--set\nseed=1",
+             b"attack\n--scheduler\noort\n--clients\n-1", b"simulate\n--seed\n7\n--days\n0"]  # fmt: skip
+    safe = {"schedule": ["--rounds", "-1"], "compare": ["--rounds", "0"], "attack": ["--clients", "-1"],
+            "simulate": ["--days", "0"], "list": ["none"]}  # fmt: skip
+    safe |= {name: [] for name in ("verify", "export", "audit", "erase", "trace", "run")}
 
     def read(data):
         words = [word.replace("\0", "") for word in data.decode("utf-8", "replace").split("\n")]
         if not words or words[0] not in safe:
             words = ["verify", *words]
         sys.argv = ["fedparity", *words, *safe[words[0]]]
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
+        with once[0], once[1], quiet[0], quiet[1]:
             code = 0
             try:
                 main()
@@ -174,6 +306,15 @@ PARSERS = {
     "report": report,
     "journal": journal,
     "audit": audit,
+    "condition": condition,
+    "component": component,
+    "npz": npz,
+    "samples": samples,
+    "archive": archive,
+    "images": images,
+    "pickled": pickled,
+    "heads": heads,
+    "reply": reply,
     "arguments": arguments,
 }
 
@@ -182,34 +323,54 @@ def memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
+def place(error):
+    """The line that raised: what tells apart how inputs were refused."""
+    trail = error.__traceback__
+    while trail.tb_next is not None:
+        trail = trail.tb_next
+    return trail.tb_frame.f_code.co_filename, trail.tb_lineno
+
+
 def bounded(read):
-    """A reader that complains of what is raised, of time and of memory."""
+    """A reader that complains of what is raised, of time and of memory; it says where an input was refused."""
+    most = None
 
     def one(data):
-        before, started = memory(), time.process_time()
+        nonlocal most
+        most, started, refused = memory() if most is None else most, time.process_time(), None
         try:
             read(data)
         except FedparityError as error:
             if not str(error) or "\n" in str(error):
                 raise Failure(f"an error of {len(str(error))} characters, not one line: {data!r}") from error
+            refused = place(error)
         except Exception as error:
             raise Failure(f"{type(error).__name__}: {error} for {data!r}") from error
-        took, grew = time.process_time() - started, memory() - before
-        if len(data) < SMALL and (took > SECONDS or grew > MEGABYTES):
+        took, grew = time.process_time() - started, memory() - most
+        if len(data) >= SMALL:
+            most += max(grew, 0)  # a peak is never taken back: later inputs are held to what they add to it
+        elif took > SECONDS or grew > MEGABYTES:
             raise Failure(f"{took:.1f} s and {grew} MB for {data!r}")
+        return refused
 
     return one
 
 
 def fuzz_ours(name, size, seed=0):
-    """`size` mutated inputs of our own making; how many were read."""
+    """`size` mutated inputs of our own making; how many were read.
+
+    An input that was refused by a line that refused nothing before, and a few that were read, are mutated further.
+    """
     with tempfile.TemporaryDirectory(dir=SHM) as folder:
         seeds, read = PARSERS[name](Path(folder))
         one, rng = bounded(read), np.random.default_rng(seed)
-        for data in seeds:
-            one(data)
+        seen, kept = {one(data) for data in seeds}, [*seeds]
         for n in range(size):
-            one(mutate(seeds[n % len(seeds)], rng, seeds))
+            data = mutate(kept[n // 2 % len(kept)] if n % 2 else seeds[n // 2 % len(seeds)], rng, kept)
+            refused = one(data)
+            if refused not in seen or (refused is None and n % 1000 == 0 and len(kept) < KEPT):
+                seen.add(refused)
+                kept += [data] if 0 < len(data) < 2 * SMALL else []
     return size
 
 

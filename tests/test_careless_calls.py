@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedparity import (
+    AVAILABILITY,
     FedparityError,
     InProcess,
     Intermittent,
@@ -53,6 +54,11 @@ CALLS = {
     "stays of other rounds": (lambda: Trace.from_rounds(4, [[1, 2], [1]], [[True], [True, False]]), "'stays' of a"),
     "stays that are counts": (lambda: Trace.from_rounds(4, [[1, 2]], [[2, 5]]), "made of 0 and 1"),
     "one name twice": (lambda: Trace.from_rounds(2, [[1]], names=("a", "a")), "1 names for 2 clients"),
+    "half a seed": (lambda: AVAILABILITY.build("phones").draw(4, 3, 0.5), "seed=0.5 must be a whole number"),
+    "a model of another size": (
+        lambda: run(TWO, ENGINE, 3, params=np.zeros(1)),
+        "params has 1 entries but the model has 3; start from task.init",
+    ),
     "a round too late": (lambda: TRACE.online(99), "round=99 must be at most 2"),
     "a round from the end": (lambda: TRACE.online(-1), "round=-1 must be a whole number of at least 0"),
     "half a round": (lambda: TRACE.online(1.5), "round=1.5 must be a whole number"),

@@ -12,6 +12,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -62,21 +63,36 @@ def test_every_parser_of_the_fuzz_target(name, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["fedparity"])
     assert fuzz_ours(
         name,
-        {"spec": 300, "arguments": 30, "plain": 1000, "flash": 2000, "tables": 2000, "fedscale": 2000}.get(name, 5000),
+        {"spec": 300, "plain": 1000, "flash": 2000, "tables": 2000, "fedscale": 2000}.get(name, 5000),
     )
+
+
+def zip_of(name):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(name, b"")
+    return packed.getvalue()
 
 
 FOUND = {
     "audit": [
         b'"ou0\n1,a,1\n1,b,1\nent,selected\n0,a,1\n0,b,0\n1,a,1\n1,f,1\n',  # a column's name of four lines
         b"round,clien\r,selectedound,client,selected\n0,a,1\n0,b,0\n1,a,1\n1,b,1\n",  # a raw error of csv
+        b"round,client.set.selected\n0,a,1\n0,b,nan\n1,a,1\n",  # a raw error of polars: rows longer than the heading
     ],
+    "arguments": [b"verify\n" + b"1" * 400, b"audit\n" + b"1" * 400],  # a name too long for the system
+    "images": [b"\x00\x00\x08\x03\x00\x00\x00\x00\xd6ab\xe9\xef\xac\x81d"],  # nothing, of a size beyond any array
+    "npz": [zip_of("a\nb.npy")],  # a member's name of two lines
+    "samples": [b'y,x1,who\n0,1,"a\nb"\n1,2,c\n'],  # a client's name of two lines
+    "spec": [b"version = 2\nmethods = ['uniform']\n[execution]\nscore_every = 0x1" + b"f" * 5000],  # read, not writable
 }
 """What was found once: each stays one line."""
 
 
 @pytest.mark.parametrize(("name", "data"), [(name, data) for name in FOUND for data in FOUND[name]])
-def test_what_was_found_once_holds(name, data, tmp_path):
+def test_what_was_found_once_holds(name, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["fedparity"])
     bounded(PARSERS[name](tmp_path)[1])(data)
 
 

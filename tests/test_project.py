@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fedparity
+from fedparity.engines.flower.shim import BELOW, LOWEST
 
 ROOT = Path(__file__).parents[1]
 PYTHONS = ["3.11", "3.12", "3.13"]
@@ -85,7 +86,19 @@ def test_the_workflow_runs_what_ci_runs_and_nothing_else():
 
 def test_ci_tests_the_code_crashes_the_papers_tables_the_page_the_package_and_real_processes():
     made = re.findall(r"^make (\S+)$", text(".ci/run"), flags=re.MULTILINE)
-    assert made == ["test", "crash-small", "paper", "test-browser", "package", "chaos"]
+    assert made == ["test", "crash-small", "paper", "test-browser", "package", "chaos", "flower-versions"]
+
+
+def test_every_minor_version_of_flower_that_is_supported_is_tried():
+    """One is what everybody installs, the other that of `make flower-versions`."""
+    pinned = [text("constraints.txt"), text("benchmarks/training/requirements-flower.txt")]
+    tried = {tuple(map(int, re.search(r"^flwr==(\d+)\.(\d+)\.", pins, flags=re.MULTILINE).groups())) for pins in pinned}
+    (low, below), (high, end) = LOWEST, BELOW
+    assert low == high
+    assert tried == {(low, minor) for minor in range(below, end)}
+    assert PROJECT["optional-dependencies"]["flower"] == [f"flwr>={low}.{below},<{high}.{end}"]
+    (other,) = re.findall(r"flwr --version \| grep -F \" ([\d.]+)\.\"", text("Makefile"))
+    assert f"\nflwr=={other}." in pinned[1]
 
 
 def test_commits_are_held_to_the_tools_of_make_test():

@@ -6,7 +6,7 @@ import pytest
 from fedparity.availability.phones import DAY, HOUR, Phones
 from fedparity.core.errors import ConfigError
 from fedparity.traces import stats
-from fedparity.traces.flash import read_flash
+from fedparity.traces.readers import open_file
 
 FLASH_DECILES = [0, 0, 0.001, 0.017, 0.042, 0.085, 0.124, 0.185, 0.275]
 FLASH_EVENTS = Path(__file__).parents[3] / "shared/data/traces/flash_000_099_events.json.gz"
@@ -155,7 +155,7 @@ def test_refuses_bad_sizes(clients, rounds, named):
 def test_hour_of_day_follows_the_real_trace():
     if not FLASH_EVENTS.exists():
         pytest.skip(f"{FLASH_EVENTS} is not here")
-    trace = read_flash(FLASH_EVENTS)
+    trace = open_file(FLASH_EVENTS).intervals
     _, start, stop = Phones().sessions(4 * PHONES, DAYS, 0)
     real, here = stats.hour_profile(trace), hour_profile(start, stop) * 24 / (4 * PHONES * DAYS * DAY)
     assert np.corrcoef(real, here)[0, 1] > 0.8  # .85 measured; 100 devices leave .02 of noise on an hour of .1

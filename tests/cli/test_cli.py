@@ -178,6 +178,12 @@ def test_list_one_name(fedparity):
     assert "p_k(t)" in out
 
 
+def test_a_story_is_told_once_and_a_preset_says_what_it_sets(fedparity):
+    _, out, _ = fedparity("list", "parity")
+    assert out.count("closed-loop on the ledger, towards a target that is named") == 1
+    assert "preset: missed=since_selected" in " ".join(fedparity("list", "cup_authors")[1].split())
+
+
 def test_a_name_in_two_tables_is_shown_from_both(fedparity):
     found = json.loads(fedparity("list", "beta", "--json")[1])
     assert [entry["table"] for entry in found] == ["availability", "estimators"]

@@ -70,7 +70,7 @@ def test_fetch_from_a_folder_that_holds_something_else(tmp_path):
 def test_show(tmp_path, npz):
     out = tmp_path / "p.svg"
     text = call("show", npz, "--partition", "labels:k=2,samples=20", "--clients", 12, "--out", out)
-    assert "training images per client: 20 to 20, median 20" in text
+    assert "training samples per client: 20 to 20, median 20" in text
     assert f"Picture: {out}" in text
     root = ET.fromstring(out.read_text())
     assert root.tag.endswith("svg")
@@ -78,7 +78,7 @@ def test_show(tmp_path, npz):
     assert found["samples_per_client"] == {"min": 30.0, "median": 30.0, "max": 30.0}
     assert found["shared"] == 0
     shared = call("show", npz, "--partition", "labels:samples=60", "--clients", 12, "--out", out)
-    assert " training images have several owners" in shared
+    assert " training samples have several owners" in shared
 
 
 def test_show_by_name_needs_the_data(tmp_path):

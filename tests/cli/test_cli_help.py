@@ -45,6 +45,14 @@ def test_a_help_page_says_everything_on_one_line_each(fedparity, monkeypatch, wo
 
 
 @pytest.mark.parametrize(("words", "command"), PAGES)
+def test_a_list_of_commands_breaks_no_sentence_off(fedparity, words, command):
+    out = " ".join(fedparity(*words, "-h")[1].split())
+    for name, inner in getattr(command, "commands", {}).items():
+        first = " ".join(inner.help.partition("\n\n")[0].split())
+        assert f"{name} {first}" in out
+
+
+@pytest.mark.parametrize(("words", "command"), PAGES)
 def test_every_command_shows_examples_that_parse(fedparity, words, command):
     assert command.examples
     out = fedparity(*words, "-h")[1]

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from selection import VARIANTS, N, a_round, a_view, build, warm
 
@@ -47,41 +47,48 @@ def test_an_empty_round_teaches_nothing(name):
         assert as_data(after) == before
 
 
-@pytest.mark.parametrize("name", LEARNERS)
 @settings(max_examples=15)
 @given(seed=st.integers(0, 99), clients=st.lists(st.integers(0, N - 1), unique=True, max_size=N).map(sorted))
-def test_the_same_round_teaches_the_same(name, seed, clients):
-    scheduler = build(name)
+def test_the_same_round_teaches_the_same(seed, clients):
     feedback = a_round(stream(seed, "round"), 5, clients, Ledger.empty(N))
-    one, other = (scheduler.learn(warm(scheduler, seed, 4), feedback) for _ in range(2))
-    assert as_data(one) == as_data(other)
+    for name in LEARNERS:
+        note(name)
+        scheduler = build(name)
+        one, other = (scheduler.learn(warm(scheduler, seed, 4), feedback) for _ in range(2))
+        assert as_data(one) == as_data(other)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
 @settings(max_examples=25)
 @given(
     said=st.lists(st.tuples(st.integers(1, 10**9), ANY, ANY), min_size=1, max_size=N),
     loss=st.sampled_from([None, 1.0, -1e300, float("nan"), float("inf")]),
 )
-def test_nothing_that_a_report_or_a_validation_says_stops_the_next_choice(name, said, loss):
-    scheduler, state = build(name), None
+def test_nothing_that_a_report_or_a_validation_says_stops_the_next_choice(said, loss):
     reports = [
         ClientReport(k, np.full(4, 1e300), num_samples=n, loss_rms=rms, duration=seconds)
         for k, (n, rms, seconds) in enumerate(said)
     ]
-    state = warm(scheduler, 2, 3)
     validate = None if loss is None else lambda params: loss if params.any() else 1.0
-    for t in range(3):
-        state = scheduler.learn(state, Feedback(t, np.zeros(4), reports, Ledger.empty(N), validate))
-    chosen, _ = scheduler.select(state, a_view(2, list(range(N)), 3), stream(0, "select"))
-    assert len(chosen.clients) == 3 or any(bound in name for bound in ("quota", "company", "deployment"))
+    for name in LEARNERS:
+        note(name)
+        scheduler = build(name)
+        state = warm(scheduler, 2, 3)
+        for t in range(3):
+            state = scheduler.learn(state, Feedback(t, np.zeros(4), reports, Ledger.empty(N), validate))
+        chosen, _ = scheduler.select(state, a_view(2, list(range(N)), 3), stream(0, "select"))
+        assert len(chosen.clients) == 3 or any(bound in name for bound in ("quota", "company", "deployment"))
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name != "fixed"])
 @settings(max_examples=12)
 @given(seed=st.integers(0, 99), rounds=st.integers(0, 8), cohort=st.integers(1, 6))
-def test_a_state_survives_a_checkpoint_and_goes_on_alike(name, seed, rounds, cohort):
-    scheduler = build(name)
+def test_a_state_survives_a_checkpoint_and_goes_on_alike(seed, rounds, cohort):
+    for name in VARIANTS:
+        if name != "fixed":
+            note(name)
+            survives_a_checkpoint(build(name), seed, rounds, cohort)
+
+
+def survives_a_checkpoint(scheduler, seed, rounds, cohort):
     state = warm(scheduler, seed, rounds)
     again = stored(state, classes_in(scheduler.init(N)))
     assert as_data(again) == as_data(state)

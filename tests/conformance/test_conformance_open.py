@@ -10,6 +10,7 @@ from fedparity import (
     SURROGATES,
     UTILITIES,
     WEIGHTINGS,
+    ConfigError,
     Coordinator,
     InProcess,
     Ledger,
@@ -117,6 +118,17 @@ def test_the_ledger_is_rebuilt_from_the_journal_by_the_first_or_the_last_number_
     assert state.ledger.since.tolist() == [0] * FOUNDERS + [JOIN] * 6
     records = [from_json(line) for line in lines]
     assert Ledger.replay(FOUNDERS, records) == Ledger.replay(EVERYBODY, records) == state.ledger
+
+
+@pytest.mark.parametrize("name", ["fedgs", "with_label_coverage:inner=uniform"])
+def test_labels_of_those_who_register_later_are_not_known(name):
+    known = np.eye(FOUNDERS, 4, dtype=np.int64) + 1
+    coordinator = Coordinator(3, scheduler=name, min_reports=0, labels=known)
+    state, _ = carried_out(Registering, coordinator)
+    assert state.ledger.num_clients == EVERYBODY
+    assert state.ledger.selected[FOUNDERS:].sum() > 0
+    with pytest.raises(ConfigError, match="give one row per client"):
+        coordinator.init(EVERYBODY, np.zeros(3))
 
 
 def test_shares_stay_shares():

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from fedparity import SURROGATES, UTILITIES, WEIGHTINGS, ClientReport, Evals, Rows
@@ -42,26 +42,29 @@ def test_credits_of_everybody_are_bounded_and_begin_where_the_last_ended(name, c
         assert not same.any()
 
 
-@pytest.mark.parametrize("name", PARTICIPANTS)
 @settings(deadline=None)
 @given(data=st.data(), clients=CLIENTS, columns=st.tuples(*[COLUMN] * 6), bound=st.floats(0.01, 100))
-def test_utilities_are_bounded_and_each_client_is_credited_for_itself(name, data, clients, columns, bound):
-    rule = UTILITIES[name](bound=bound)
+def test_utilities_are_bounded_and_each_client_is_credited_for_itself(data, clients, columns, bound):
+    """All rules credit the same reports."""
     before, after, accuracy, last, loss_now, accuracy_now = columns
     reports = [ClientReport(k, None, 1, before[k], after[k], accuracy[k]) for k in clients]
+    other = data.draw(st.permutations(reports))
 
-    def credit(order):
+    def credit(rule, order):
         ids = np.array([r.client for r in order])
         evals = Evals(ids, loss_now[ids], accuracy_now[ids])
         utility, loss, _ = rule.credit(rule.init(N), order, a_ledger(last), evals)
         assert utility.dtype == loss.dtype == np.float64
         return {k: (u, repr(f)) for k, u, f in zip(ids.tolist(), utility.tolist(), loss.tolist(), strict=True)}
 
-    found = credit(reports)
-    assert all(0 <= u <= bound for u, _ in found.values())
-    assert credit(data.draw(st.permutations(reports))) == found
-    for report in reports:
-        assert credit([report]) == {report.client: found[report.client]}
+    for name in PARTICIPANTS:
+        note(name)
+        rule = UTILITIES[name](bound=bound)
+        found = credit(rule, reports)
+        assert all(0 <= u <= bound for u, _ in found.values())
+        assert credit(rule, other) == found
+        for report in reports:
+            assert credit(rule, [report]) == {report.client: found[report.client]}
 
 
 @pytest.mark.parametrize("name", PARTICIPANTS)
@@ -75,15 +78,20 @@ def test_crediting_nobody_changes_nothing(name):
     assert ledger == kept[1]
 
 
-@pytest.mark.parametrize("name", [*SURROGATES, "utility:g=level", "utility:epsilon=.5"])
 @settings(deadline=None)
 @given(
     clients=CLIENTS,
     online=st.sets(st.integers(0, N - 1)),
     loss=st.lists(st.floats(0, 10), min_size=N, max_size=N).map(np.array),
 )
-def test_surrogates_stand_in_for_the_absent_only(name, clients, online, loss):
-    rule, ledger, available = SURROGATES.build(name), a_ledger(loss), np.array(sorted(online), dtype=np.int64)
+def test_surrogates_stand_in_for_the_absent_only(clients, online, loss):
+    for name in (*SURROGATES, "utility:g=level", "utility:epsilon=.5"):
+        note(name)
+        stands_in_for_the_absent_only(SURROGATES.build(name), clients, online, loss)
+
+
+def stands_in_for_the_absent_only(rule, clients, online, loss):
+    ledger, available = a_ledger(loss), np.array(sorted(online), dtype=np.int64)
     reports = [ClientReport(k, loss_after=loss[k]) for k in clients]
     state = rule.remember(rule.init(N), reports, loss[clients])
     kept = ledger.copy()
@@ -145,10 +153,17 @@ def fresh_rows(clients, values):
 SOME = st.lists(st.integers(0, N - 1), unique=True, max_size=N)
 
 
-@pytest.mark.parametrize("name", ADDING)
 @settings(deadline=None, max_examples=30)
 @given(before=SOME, now=SOME.map(sorted), values=st.lists(st.floats(-9, 9), min_size=N, max_size=N), data=st.data())
-def test_completed_rows_are_in_order_and_fresh_ones_stay_as_they_are(name, before, now, values, data):
+def test_completed_rows_are_in_order_and_fresh_ones_stay_as_they_are(before, now, values, data):
+    """All memories complete the same rows."""
+    order = data.draw(st.permutations(range(len(before))))
+    for name in ADDING:
+        note(name)
+        completes_in_order(name, before, now, values, order)
+
+
+def completes_in_order(name, before, now, values, order):
     rule, state, ledger = seen(name, before, values[: len(before)])
     kept, here = ledger.copy(), fresh_rows(now, values[: len(now)])
     as_it_was = content(here)
@@ -171,7 +186,6 @@ def test_completed_rows_are_in_order_and_fresh_ones_stay_as_they_are(name, befor
     assert np.isfinite(rows.sizes).all()
     assert (rows.probs > 0).all()
     # The order in which reports were remembered does not matter, nor does asking twice.
-    order = data.draw(st.permutations(range(len(before))))
     other, turned, _ = seen(name, [before[i] for i in order], [values[i] for i in order])
     again, turned = other.complete(turned, 5, fresh_rows(now, values[: len(now)]), np.ones(4), ledger)
     assert content(again) == content(rows)
@@ -232,25 +246,28 @@ def test_rows_in_general_position_may_come_in_any_order(name, seed):
     assert then @ turned.deltas == pytest.approx(first @ one.deltas, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", WEIGHTINGS)
 @given(rows=rows(), data=st.data())
-def test_weights_are_finite_and_follow_their_rows(name, rows, data):
-    rule, ledger = WEIGHTINGS.build(name), a_ledger(np.ones(N))
-    weights = laws.gives_one_weight_per_row(rule, rows, ledger)
-    if name in ("mean", "by_size"):
-        assert weights.sum() == pytest.approx(1, rel=1e-12)
-    if name not in BY_GEOMETRY:
-        laws.follows_its_rows(rule, rows, data.draw(st.permutations(range(len(weights)))), ledger)
+def test_weights_are_finite_and_follow_their_rows(rows, data):
+    """All rules weigh the same rows: drawing them costs more than weighing them."""
+    ledger, order = a_ledger(np.ones(N)), data.draw(st.permutations(range(len(rows.clients))))
+    for name in WEIGHTINGS:
+        note(name)
+        rule = WEIGHTINGS.build(name)
+        weights = laws.gives_one_weight_per_row(rule, rows, ledger)
+        if name in ("mean", "by_size"):
+            assert weights.sum() == pytest.approx(1, rel=1e-12)
+        if name not in BY_GEOMETRY:
+            laws.follows_its_rows(rule, rows, order, ledger)
 
 
-@pytest.mark.parametrize("name", WEIGHTINGS)
 @pytest.mark.parametrize("text", ["last_updates", "last_updates:own=replace", "decayed", "prototype"])
 @settings(deadline=None, max_examples=20)
 @given(before=SOME, now=SOME.map(sorted), values=st.lists(st.floats(-9, 9), min_size=N, max_size=N))
-def test_weights_of_stale_rows_are_finite_and_change_nothing_else(name, text, before, now, values):
+def test_weights_of_stale_rows_are_finite_and_change_nothing_else(text, before, now, values):
     memory, state, ledger = seen(text, before, values[: len(before)])
     found, _ = memory.complete(state, 5, fresh_rows(now, values[: len(now)]), np.zeros(4), ledger)
-    laws.gives_one_weight_per_row(WEIGHTINGS.build(name), found, ledger)
+    for name in WEIGHTINGS:
+        laws.gives_one_weight_per_row(WEIGHTINGS.build(name), found, ledger)
 
 
 @pytest.mark.parametrize("name", WEIGHTINGS)

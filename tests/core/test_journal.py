@@ -112,6 +112,7 @@ CHANGES = {
     "busy": np.array([3]),
     "late": LateCredit(np.array([1]), np.array([2]), np.array([0.5]), np.array([np.nan])),
     "notes": ("1 of 3 weights capped at 3/10",),
+    "totals": {},
 }
 
 
@@ -194,3 +195,20 @@ def test_a_line_that_is_none_is_refused(line):
     assert line != GOOD
     with pytest.raises((KeyError, OverflowError, TypeError, ValueError)):
         from_json(line)
+
+
+@pytest.mark.parametrize("change", ["a column is missing", "a column too many", "one is shorter", "no lists"])
+def test_totals_that_are_no_ledger_are_refused(change):
+    totals = Ledger.empty(3).totals()
+    record = dataclasses.replace(A_RECORD, totals=totals)
+    assert Ledger.empty(1).then(from_json(to_json(record))) == dataclasses.replace(Ledger.empty(3), rounds=4)
+    if change == "a column is missing":
+        del totals["loss"]
+    elif change == "a column too many":
+        totals["more"] = [0, 0, 0]
+    elif change == "one is shorter":
+        totals["loss"].pop()
+    else:
+        totals = [1]
+    with pytest.raises((TypeError, ValueError)):
+        from_json(to_json(dataclasses.replace(A_RECORD, totals=totals)))

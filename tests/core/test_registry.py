@@ -95,8 +95,8 @@ def test_what_cannot_be_built_says_why(text, says):
 def test_describe_shows_the_preset():
     shown = BIRDS.describe("moa")
     assert shown["name"] == "moa"
-    assert shown["summary"] == "A bird."
-    assert shown["reference"] == "Aristotle"
+    assert shown["summary"].startswith("A bird; preset: wings=0")
+    assert BIRDS.describe("moa")["reference"] == "Aristotle"
     assert shown["parameters"]["wings"] == 0
     assert shown["parameters"]["weight"] == 0.5
     assert "hidden" not in shown["parameters"]

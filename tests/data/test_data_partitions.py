@@ -5,10 +5,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fedparity.availability.bernoulli import Bernoulli, LabelSkewed
+from fedparity.availability.bernoulli import LabelSkewed
 from fedparity.availability.outages import Outages
 from fedparity.core.errors import ConfigError
-from fedparity.data.partitions import PARTITIONS, group_rates, label_groups, smallest_labels
+from fedparity.data.partitions import PARTITIONS
 
 TRAIN = np.repeat(np.arange(10), 500)
 TEST = np.repeat(np.arange(10), 100)
@@ -193,7 +193,7 @@ def test_seeds_differ_and_the_global_generator_is_left_alone():
     [
         ("iid", 0, "clients=0 must be"),
         ("iid", 5001, "clients=5001 is more than the 5000 images; lower clients"),
-        ("labels", 10_000, "would hold no image; 5000 are there: lower clients, or give samples=S"),
+        ("labels", 10_000, "would hold no sample; 5000 are there: lower clients, or give samples=S"),
         ("labels:k=11", 5, "k=11 must be between 1 and 10"),
         ("labels:k=3,pairs=fixed", 5, "does not divide 10 labels; use pairs=ring"),
         ("labels:k=1,samples=501", 5, "asks for 501 images of label 0 per client, but only 500 are there"),
@@ -237,55 +237,22 @@ def labels_seen(dealt, trace):
 
 def test_label_skew_erases_a_class():
     dealt = split("labels:k=2", 40)
-    skewed = LabelSkewed(p_min=0, classes=10, labels=smallest_labels(dealt))
+    smallest = tuple(int(dealt.labels_of(k).min()) for k in range(40))
+    skewed = LabelSkewed(p_min=0, classes=10, labels=smallest)
     trace = skewed.draw(40, 50, 0)
     assert 0 not in labels_seen(dealt, trace)
     assert len(labels_seen(dealt, trace)) == 9
-    assert smallest_labels(dealt)[:10] == (0, 1, 2, 3, 4, 5, 6, 7, 8, 0)
-
-
-def test_label_groups_erase_their_classes():
-    dealt = split("labels:k=2,pairs=fixed", 40)
-    pairs = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
-    groups = label_groups(dealt, pairs)
-    assert groups.tolist() == [k % 5 for k in range(40)]
-    trace = LabelSkewed(p_min=0, classes=5, labels=tuple(groups.tolist())).draw(40, 50, 0)
-    assert labels_seen(dealt, trace) == set(range(2, 10))
-    halves = [(0, 1, 2, 3), (4, 5, 6, 7, 8, 9)]
-    trace = Bernoulli(rates=group_rates(dealt, halves, (0.0, 0.9))).draw(40, 50, 0)
-    assert labels_seen(dealt, trace) == {4, 5, 6, 7, 8, 9}
+    assert smallest[:10] == (0, 1, 2, 3, 4, 5, 6, 7, 8, 0)
 
 
 def test_outages_by_label_take_fixed_pairs_away():
     dealt = split("labels:k=2,pairs=fixed", 40)
     model = Outages(by="label", classes=5, rate=0.2)
-    pairs = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
-    assert np.array_equal(model.group(40), label_groups(dealt, pairs))
+    assert model.group(40).tolist() == [dealt.labels_of(k).min() // 2 for k in range(40)]
     trace = Outages(by="label", classes=5, rate=0.2, low=1).draw(40, 30, 0)
     there = [{l for k in trace.online(t).tolist() for l in dealt.labels_of(k).tolist()} for t in range(30)]
     assert any(len(now) < 10 for now in there)
     assert all({2 * p, 2 * p + 1} <= now or not {2 * p, 2 * p + 1} & now for now in there for p in range(5))
-
-
-def test_mixed_clients_go_with_most_of_their_images():
-    dealt = split("dirichlet:alpha=.2", 20)
-    groups = label_groups(dealt, [range(5), range(5, 10)])
-    held = dealt.matrix()
-    assert np.array_equal(groups, (held[:, 5:].sum(axis=1) > held[:, :5].sum(axis=1)).astype(int))
-
-
-def test_groups_that_do_not_fit():
-    dealt = split("labels:k=1", 20)
-    with pytest.raises(ConfigError, match="label 10 is not one of"):
-        label_groups(dealt, [[10]])
-    with pytest.raises(ConfigError, match="label 1 is in two groups"):
-        label_groups(dealt, [[1], [1]])
-    with pytest.raises(ConfigError, match=r"client 1 holds labels \[1\], all in no group; add them"):
-        label_groups(dealt, [[0]])
-    with pytest.raises(ConfigError, match="in no group"):
-        label_groups(dealt, [])
-    with pytest.raises(ConfigError, match="rates has 1 values for 2 groups"):
-        group_rates(dealt, [[0], [1]], [0.5])
 
 
 def test_many_clients():

@@ -105,6 +105,21 @@ def test_spans_are_fair_only_if_every_one_of_them_is():
     assert math.isnan(metrics.span_gap(turns[:1], 4, 2))
 
 
+def test_who_registered_later_is_measured_since_then():
+    """Turns and gains that are equal for as long as one is registered differ in plain counts alone."""
+    turns = [np.array([k]) for k in (0, 1, 0, 1, 0, 1, 2, 3)]  # clients 2 and 3 register before round 4
+    outcome = an_outcome([3, 3, 1, 1], [8, 8, 4, 4], cohort=1, rounds=8)
+    ledger = outcome.ledger
+    ledger.since = np.array([0, 0, 4, 4], np.int32)
+    ledger.utility[:], ledger.surrogate_utility[:] = [3, 3, 1, 1], [1, 1, 1, 1]
+    assert ledger.stayed().tolist() == [8, 8, 4, 4]
+    found = numbers(outcome)
+    assert found["participation_std"] == pytest.approx(np.std([3 / 8, 3 / 8, 1 / 4, 1 / 4]))
+    assert found["utility_cv_imputed"] == pytest.approx(metrics.cv([4, 4, 2 * 2, 2 * 2])) == 0
+    assert metrics.span_gap(turns, 4, 1, ledger.since) == 0
+    assert metrics.span_gap(turns, 4, 1) > 0
+
+
 def test_recall_is_over_the_labels_that_are_there():
     found = numbers(an_outcome([1, 1], [1, 1], recall=np.array([0.5, math.nan, 1.0])))
     assert (found["worst_recall"], found["mean_recall"]) == (0.5, 0.75)

@@ -12,7 +12,7 @@ from safetensors.torch import save, save_file
 
 from fedparity.core.errors import ConfigError, FedparityError, InputError
 from fedparity.models import MODELS
-from fedparity.models.weights import load_weights, read_tensors
+from fedparity.models.weights import load_weights
 
 SHAPE = (1, 4, 4)
 
@@ -245,8 +245,3 @@ def test_damaged_files_end_in_typed_errors_alone(tmp_path):
             assert str(path) in told
             assert "\n" not in told
     assert fine < 300
-
-
-def test_reading_tensors_alone(tmp_path):
-    path = write(tmp_path, {"a": torch.arange(3.0)})
-    assert torch.equal(read_tensors(path)["a"], torch.arange(3.0))

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedparity.core.errors import ConfigError, InputError
-from fedparity.traces.flash import EVENTS, read_events, read_flash
+from fedparity.traces.flash import EVENTS, read_events
 from fedparity.traces.intervals import join
-from fedparity.traces.readers import open_intervals
+from fedparity.traces.readers import open_file
 from fedparity.traces.stats import trace_stats
 
 DATA = Path(__file__).parents[3] / "shared/data/traces"
@@ -55,7 +55,9 @@ def test_spans_are_whole_days(real):
 
 
 def test_the_thousand_devices(real):
-    others = open_intervals(DATA / "flash_100_999_locked_intervals.csv.gz", devices=DATA / "flash_100_999_devices.csv")
+    others = open_file(
+        DATA / "flash_100_999_locked_intervals.csv.gz", devices=DATA / "flash_100_999_devices.csv"
+    ).intervals
     ours = real.intervals("charging & wifi & locked", epoch="2020-01-02")
     s = trace_stats(join([ours, others]))
     assert (s.devices, s.below_5pct, s.never) == (1000, 630, 296)
@@ -123,7 +125,9 @@ def test_states_agree_with_a_plain_loop(tmp_path_factory, devices, rule, cleared
         devices = [*devices, [(1_580_000_000, "wifi")]]
     folder = tmp_path_factory.mktemp("flash")
     messages = {str(k): "".join(f"{stamp(t)} \t{e}\n" for t, e in events) for k, events in enumerate(devices)}
-    found = read_flash(write(folder, messages), rule, wifi_cleared=cleared, open_end=open_end, epoch="1970-01-01")
+    found = open_file(
+        write(folder, messages), rule, wifi_cleared=cleared, open_end=open_end, epoch="1970-01-01", form="flash"
+    ).intervals
     first = min(t for events in devices for t, _ in events)
     for k, events in enumerate(devices):
         mine = list(zip(found.start[found.device == k], found.end[found.device == k], strict=True))
@@ -135,14 +139,14 @@ def test_states_agree_with_a_plain_loop(tmp_path_factory, devices, rule, cleared
 def test_events_of_one_second_are_applied_together(tmp_path):
     lines = ["battery_charged_on", "wifi", "4G"], ["wifi"], ["battery_charged_off", "battery_charged_on"], ["2G"]
     text = "".join(f"{stamp(100 * k)}\t{e}\n" for k, events in enumerate(lines) for e in events)
-    found = read_flash(write(tmp_path, {"a": text}))
+    found = open_file(write(tmp_path, {"a": text}), form="flash").intervals
     assert list(zip(found.start, found.end, strict=True)) == [(100, 300)]
 
 
 def test_lines_may_be_out_of_order_padded_and_packed(tmp_path):
     text = f"\n{stamp(50)} \tWIFI \r\n\n  {stamp(0)}\tbattery_charged_on\n{stamp(90)}\t3g\n"
     for name in ("t.json", "t.json.gz"):
-        found = read_flash(write(tmp_path, {"a": text}, name))
+        found = open_file(write(tmp_path, {"a": text}, name), form="flash").intervals
         assert (found.first_seen[0], found.last_seen[0]) == (0, 90)
         assert list(zip(found.start, found.end, strict=True)) == [(50, 90)]
 
@@ -169,7 +173,7 @@ GOOD = "2020-01-29 18:42:18 \tscreen_off\n\n2020-01-29 18:42:19 \twifi\n"
 def test_a_bad_line_is_named_with_file_device_and_line(tmp_path, messages, line, says):
     path = write(tmp_path, {"0": GOOD, "17": messages})
     with pytest.raises(InputError) as caught:
-        read_flash(path)
+        open_file(path, form="flash")
     assert str(caught.value).startswith(f"{path}: device '17', line {line} of its messages: ")
     assert says in str(caught.value)
 
@@ -197,7 +201,7 @@ def test_a_bad_file_is_one_error(tmp_path, text, says):
     path = tmp_path / "t.json"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
-        read_flash(path)
+        open_file(path, form="flash")
     assert str(caught.value).startswith(str(path))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -207,9 +211,9 @@ def test_bad_arguments_are_refused(tmp_path):
     path = write(tmp_path, {"a": GOOD})
     for epoch in ("2020-02-30", "today", "2020-01-02 "):
         with pytest.raises(ConfigError, match="epoch="):
-            read_flash(path, epoch=epoch)
+            open_file(path, epoch=epoch, form="flash")
     with pytest.raises(ConfigError, match="unknown state 'wify'"):
-        read_flash(path, "wify")
+        open_file(path, "wify", form="flash")
 
 
 def damaged(rng, data):
@@ -241,7 +245,7 @@ def fuzz(tmp_path, count):
         path = tmp_path / name
         path.write_bytes(damaged(rng, gzip.compress(good) if k % 10 == 0 else good))
         try:
-            read_flash(path).replay(3)
+            open_file(path, form="flash").intervals.replay(3)
         except InputError as error:
             refused += str(path) in str(error) or pytest.fail(f"{error} does not name {path}")
     return refused

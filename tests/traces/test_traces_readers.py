@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedparity.core.errors import ConfigError, InputError
-from fedparity.traces import Intervals, load_trace, open_intervals
+from fedparity.traces import Intervals, load_trace
 from fedparity.traces.intervals import join
 from fedparity.traces.readers import detect, open_file
 
@@ -43,29 +43,29 @@ def test_content_tells_the_kind(tmp_path, kind, packed):
     assert detect(data) == kind
     opened = open_file(path)
     assert opened.format == kind
-    assert rows(opened.intervals) == rows(open_intervals(path, form=kind))
+    assert rows(opened.intervals) == rows(open_file(path, form=kind).intervals)
     assert (opened.events is not None) == (kind == "flash")
 
 
 def test_what_each_kind_holds(tmp_path):
-    assert rows(open_intervals(write(tmp_path, FLASH))) == [("a", 7200, 10800)]
-    assert rows(open_intervals(write(tmp_path, FLASH), "wifi")) == [("a", 3600, 10800)]
-    assert rows(open_intervals(write(tmp_path, FEDSCALE))) == [("1", 10, 30)]
-    assert rows(open_intervals(write(tmp_path, PLAIN))) == [("a", 10, 30)]
+    assert rows(open_file(write(tmp_path, FLASH)).intervals) == [("a", 7200, 10800)]
+    assert rows(open_file(write(tmp_path, FLASH), "wifi").intervals) == [("a", 3600, 10800)]
+    assert rows(open_file(write(tmp_path, FEDSCALE)).intervals) == [("1", 10, 30)]
+    assert rows(open_file(write(tmp_path, PLAIN)).intervals) == [("a", 10, 30)]
 
 
 def test_tables_with_and_without_devices(tmp_path):
     path = write(tmp_path, TABLE)
-    alone = open_intervals(path)
+    alone = open_file(path).intervals
     assert rows(alone) == [("a", 0, 60), ("a", 3600, 7200), ("b", 10, 20)]
     assert (alone.first_seen.tolist(), alone.last_seen.tolist()) == ([0, 0], [DAY, DAY])
-    both = open_intervals(path, devices=write(tmp_path, SEEN, "d.csv"))
+    both = open_file(path, devices=write(tmp_path, SEEN, "d.csv")).intervals
     assert both.names == ("a", "b", "c")
     assert both.first_seen.tolist() == [0, 5, 0]
     assert both.last_seen.tolist() == [DAY, DAY + 5, 0]  # c was seen at no known time: a span of nothing
     assert both.replay(48, 1800.0).counts()[2] == 0
     other = "id, start ,end,model\na,1,2,x\nb,5,5,y\n"
-    assert rows(open_intervals(write(tmp_path, other))) == [("a", 1, 2)]
+    assert rows(open_file(write(tmp_path, other)).intervals) == [("a", 1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_bad_table_is_one_error_with_file_and_line(tmp_path, table, seen, says
     path = write(tmp_path, table)
     devices = None if seen is None else write(tmp_path, seen, "d.csv")
     with pytest.raises(InputError) as caught:
-        open_intervals(path, devices=devices, form="intervals")
+        open_file(path, devices=devices, form="intervals")
     assert f"{tmp_path}/" in str(caught.value)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -116,7 +116,7 @@ def test_a_bad_table_is_one_error_with_file_and_line(tmp_path, table, seen, says
 )
 def test_options_that_mean_nothing_are_refused(tmp_path, kind, given, says):
     with pytest.raises(ConfigError, match=says):
-        open_intervals(write(tmp_path, KINDS[kind]), **given)
+        open_file(write(tmp_path, KINDS[kind]), **given)
 
 
 def test_load_trace_takes_every_kind(tmp_path):
@@ -244,7 +244,7 @@ def fuzz(tmp_path, count):
                     data[at:at] = data[at : at + rng.randint(1, 9)]
         path = write(tmp_path, bytes(data))
         try:
-            open_intervals(path).replay(3)
+            open_file(path).intervals.replay(3)
         except InputError as error:
             refused += str(path) in str(error) or pytest.fail(f"{error} does not name {path}")
     return refused

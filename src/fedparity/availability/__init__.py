@@ -60,23 +60,4 @@ def _is_there(name: str) -> bool:
         return False
 
 
-__all__ = [
-    "AVAILABILITY",
-    "Adversarial",
-    "Always",
-    "Arrivals",
-    "Bernoulli",
-    "BetaRates",
-    "Bursty",
-    "Cyclic",
-    "Diurnal",
-    "LabelSkewed",
-    "LogNormalRates",
-    "Markov",
-    "Outages",
-    "PaperLike",
-    "Phones",
-    "Staircase",
-    "looks_like_a_path",
-    "shown_name",
-]
+__all__ = ["AVAILABILITY", "Bernoulli", "Phones", "looks_like_a_path", "shown_name"]

@@ -6,6 +6,7 @@ client holds (MIFA), or the bands counted in the paper's phones.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,12 +25,23 @@ def _check_length(name: str, values: tuple[float, ...], num_clients: int) -> Non
         raise ConfigError(f"{name} has {len(values)} values for {num_clients} clients; give one per client")
 
 
-def _draw(rates: FloatArray, rounds: int, seed: int) -> Trace:
-    return independent_rounds(len(rates), rounds, seed, lambda _: rates)
+class Independent(ABC):
+    """One coin per client and round."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def client_rates(self, num_clients: int, seed: int) -> FloatArray:
+        """How often each client is online in the long run."""
+
+    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
+        """One realisation for `num_clients` clients over `rounds` rounds."""
+        rates = self.client_rates(num_clients, seed)
+        return independent_rounds(len(rates), rounds, seed, lambda _: rates)
 
 
 @dataclass(frozen=True, slots=True)
-class Bernoulli:
+class Bernoulli(Independent):
     """Independent rounds, rates uniform between two bounds or given."""
 
     low: float = 0.2
@@ -51,13 +63,9 @@ class Bernoulli:
         _check_length("rates", self.rates, num_clients)
         return np.array(self.rates, dtype=np.float64)
 
-    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
-        """One realisation for `num_clients` clients over `rounds` rounds."""
-        return _draw(self.client_rates(num_clients, seed), rounds, seed)
-
 
 @dataclass(frozen=True, slots=True)
-class BetaRates:
+class BetaRates(Independent):
     """Independent rounds, rates from a Beta law: by default one in ten on average, most far below."""
 
     a: float = 0.4
@@ -74,13 +82,9 @@ class BetaRates:
         at_least("clients", num_clients, 1)
         return stream(seed, "rates").beta(self.a, self.b, num_clients)
 
-    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
-        """One realisation for `num_clients` clients over `rounds` rounds."""
-        return _draw(self.client_rates(num_clients, seed), rounds, seed)
-
 
 @dataclass(frozen=True, slots=True)
-class LogNormalRates:
+class LogNormalRates(Independent):
     """Independent rounds, log-normal rates divided by the largest of them."""
 
     sigma: float = 0.5
@@ -96,13 +100,9 @@ class LogNormalRates:
         log = self.sigma * stream(seed, "rates").standard_normal(num_clients)
         return np.asarray(np.exp(log - log.max()), dtype=np.float64)
 
-    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
-        """One realisation for `num_clients` clients over `rounds` rounds."""
-        return _draw(self.client_rates(num_clients, seed), rounds, seed)
-
 
 @dataclass(frozen=True, slots=True)
-class LabelSkewed:
+class LabelSkewed(Independent):
     """Independent rounds, clients that hold small labels are rare: availability tells the data."""
 
     p_min: float = 0.1
@@ -129,13 +129,9 @@ class LabelSkewed:
             label = np.array(self.labels)
         return np.asarray(self.p_min + (1 - self.p_min) * label / (self.classes - 1), dtype=np.float64)
 
-    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
-        """One realisation for `num_clients` clients over `rounds` rounds."""
-        return _draw(self.client_rates(num_clients, seed), rounds, seed)
-
 
 @dataclass(frozen=True, slots=True)
-class PaperLike:
+class PaperLike(Independent):
     """Independent rounds, 21 % of clients below .05, 42 % up to .5 and 37 % above, as the paper's phones."""
 
     def client_rates(self, num_clients: int, seed: int) -> FloatArray:
@@ -146,7 +142,3 @@ class PaperLike:
         low, high = np.repeat([0.005, 0.05, 0.5], sizes), np.repeat([0.05, 0.5, 1.0], sizes)
         # Shuffled: in band order, a rule that breaks ties by id would favour the rare.
         return rng.permutation(rng.uniform(low, high))
-
-    def draw(self, num_clients: int, rounds: int, seed: int) -> Trace:
-        """One realisation for `num_clients` clients over `rounds` rounds."""
-        return _draw(self.client_rates(num_clients, seed), rounds, seed)

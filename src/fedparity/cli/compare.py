@@ -79,14 +79,8 @@ def compare_command(
         raise ConfigError(f"--json and --format {form} exclude each other; give one")
     shown = "json" if as_json else form
     if runs:
-        only_new: dict[str, object] = {
-            "--methods": methods,
-            "--spec": spec,
-            "--beta": beta,
-            "--rounds": rounds,
-            "--seeds": seeds,
-        }
-        only_new |= {"--set": overrides or None, "--workers": workers}
+        only_new: dict[str, object] = {"--methods": methods, "--spec": spec, "--beta": beta, "--rounds": rounds}
+        only_new |= {"--seeds": seeds, "--set": overrides, "--workers": workers}
         only_new |= {"--resume": resume or None, "--overwrite": overwrite or None}
         for option, value in only_new.items():
             if value is not None:
@@ -98,7 +92,9 @@ def compare_command(
     options = {"rounds": rounds, "seeds": seeds, "normaliser": normaliser, "execution.workers": workers}
     given = {key: value for key, value in options.items() if value is not None}
     built = _spec_of(spec, methods, beta, overrides or [], given)
-    _check_reference(reference, [m.name for m in built.methods])
+    names = [m.name for m in built.methods]
+    if reference is not None and reference not in names:
+        raise unknown("reference method", reference, names)
     _run_and_compare(built, out or RUN_FOLDER, reference, shown, resume=resume, overwrite=overwrite)
 
 
@@ -194,11 +190,6 @@ def _betas(text: str) -> list[float]:
     if not found:
         raise ConfigError("--beta names none; write numbers between 0 and 4: 0,.25,.5,.75,1")
     return found
-
-
-def _check_reference(reference: str | None, names: list[str]) -> None:
-    if reference is not None and reference not in names:
-        raise unknown("reference method", reference, names)
 
 
 def _write(found: Comparison, folder: Path) -> list[str]:

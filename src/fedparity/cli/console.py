@@ -195,6 +195,10 @@ class _Page(click.Command):
         self.help, found, rest = (self.help or "").partition("\n\nfedparity ")
         self.examples = [line.strip() for line in (found + rest).strip().splitlines()]
 
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The first paragraph whole, on as many lines as it takes: click would cut it off in the middle."""
+        return " ".join((self.help or "").partition("\n\n")[0].split())
+
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Nothing: click 8.5 writes here what typer writes with the options."""
 

@@ -137,14 +137,14 @@ def _show(summary: dict[str, Any]) -> None:
     about = f"{summary['name']} dealt by {summary['partition']} to {summary['clients']} clients, seed {summary['seed']}"
     say(about)
     for key, words in (
-        ("samples_per_client", "training images per client"),
+        ("samples_per_client", "training samples per client"),
         ("labels_per_client", "labels per client"),
-        ("test_samples_per_client", "test images per client"),
+        ("test_samples_per_client", "test samples per client"),
     ):
         low, mid, high = (f"{summary[key][k]:g}" for k in ("min", "median", "max"))
         say(f"  {words}: {low} to {high}, median {mid}")
     if summary["shared"]:
-        say(f"  {summary['shared']} training images have several owners")
+        say(f"  {summary['shared']} training samples have several owners")
     say(f"Picture: {summary['picture']}")
 
 

@@ -28,11 +28,11 @@ def export_command(
     fedparity export runs/demo --key secret.bin --out shared
     """
     from fedparity.experiment.run import Run
-    from fedparity.report.export import export
+    from fedparity.report.export import export, export_folder
     from fedparity.store import Disk
 
     secret = None if key is None else Disk(key.parent).read(key.name)
-    files = export(Run.open(run), out or run.with_name(f"{run.name}-export"), form, secret)
+    files = export(Run.open(run), out or export_folder(run), form, secret)
     if as_json:
         print_json({"run": str(run), "files": [str(f) for f in files], "pseudonyms": key is not None})
     else:

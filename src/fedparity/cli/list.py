@@ -36,14 +36,17 @@ def list_command(
         return
     found = catalogue.find(what) if name is None else catalogue.find(name, what)
     if as_json:
-        told = [{**entry, "cites": catalogue.cites_of(entry)} for entry in found]
-        print_json(told[0] if len(told) == 1 else told)
+        cited = [{**entry, "cites": catalogue.cites_of(entry)} for entry in found]
+        print_json(cited[0] if len(cited) == 1 else cited)
         return
+    told: set[tuple[str, str]] = set()
     for entry in found:
-        _show_entry(entry, catalogue.text_of(entry), catalogue.cites_of(entry))
-        for part in catalogue.parts_of(entry):
-            say("")
-            _show_entry(part, catalogue.text_of(part), catalogue.cites_of(part))
+        for number, one in enumerate([entry, *catalogue.parts_of(entry)]):
+            if number:
+                say("")
+            key = one["table"], one["name"]
+            _show_entry(one, "" if key in told else catalogue.text_of(one), catalogue.cites_of(one))
+            told.add(key)
 
 
 def show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
@@ -55,7 +58,7 @@ def show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
     for name, entries in tables.items():
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True)
-        table.add_column()
+        table.add_column(overflow="fold")
         for entry in entries:
             table.add_row(entry["name"], escape(entry["summary"] + from_others(entry)))
         console.print(f"[bold]{name}[/bold]")

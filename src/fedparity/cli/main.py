@@ -37,6 +37,8 @@ from fedparity.cli.verify import verify_command
 from fedparity.cli.watch import watch_command
 from fedparity.core.errors import FedparityError
 
+LONGEST_SHOWN = 200
+"""Characters of a path that an error shows."""
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo_command,
     "init": init_command,
@@ -92,16 +94,21 @@ def main() -> None:
     except MemoryError:
         fail("not enough memory for that many clients and rounds; lower --clients, --rounds or --workers")
     except OSError as error:
-        _unwritable(error)
+        _refused(error)
     else:
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _unwritable(error: OSError) -> NoReturn:
-    """End because nobody reads the output any more, or because the disk is full; what else goes wrong is raised."""
+def _refused(error: OSError) -> NoReturn:
+    """End because of what the system refuses: a path, a reader that left, a full disk; what else it is is raised."""
     if isinstance(error, BrokenPipeError):
         sys.stderr.close()
         sys.exit(1)
+    if error.errno in {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP} and error.filename:
+        shown = str(error.filename)
+        fail(
+            f"{shown if len(shown) < LONGEST_SHOWN else f'{shown[:LONGEST_SHOWN]}…'}: {error.strerror}; check the path"
+        )
     if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
         raise error
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left to print is dropped, not tried again at exit

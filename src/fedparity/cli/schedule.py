@@ -16,15 +16,7 @@ if TYPE_CHECKING:
     from fedparity.core.trace import Trace
     from fedparity.experiment import Schedule
 
-COMPARED = (
-    "uniform",
-    "inverse",
-    "reactive",
-    "cup_authors",
-    "round_robin",
-    "least_served",
-    "parity",
-)
+COMPARED = ("uniform", "inverse", "reactive", "cup_authors", "round_robin", "least_served", "parity")
 """What `--scheduler all` compares: those aimed at equal shares, the paper's rule as printed and as coded."""
 
 

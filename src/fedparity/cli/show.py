@@ -94,6 +94,7 @@ def show_run(run: Run) -> None:
     """The table after a run, and what it says."""
     from fedparity.metrics.of_utility import READINGS, in_reading
     from fedparity.report import words
+    from fedparity.report.page import held_back
     from fedparity.report.verdict import story
 
     s, seeds = run.spec, f"{run.seeds} seed{'s' if run.seeds > 1 else ''}"
@@ -111,6 +112,9 @@ def show_run(run: Run) -> None:
     if not any(one.ledger.completed.any() for one in run.runs):
         say("No update of any client was ever used.")
         return
+    if limited := held_back(run):
+        say(limited, wrap=True)
+        say("")
     if happened := story(run).replace(words.NARROW, " "):
         say(happened, wrap=True)
         say("")

@@ -295,6 +295,3 @@ def _show_fit(fit: Fit) -> None:
     show_table(("figure", "trace", "phones"), rows)
     say(f"Distance {fit.distance:.2f} (1: a typical figure is off by its tolerance).")
     say(fit.component())
-
-
-__all__ = ["trace_app"]

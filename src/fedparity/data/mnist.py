@@ -42,7 +42,7 @@ def read_idx(data: bytes, name: str) -> Images:
     if len(data) < start:
         raise NotThatError(f"{name}: ends within its header")
     shape = struct.unpack(f">{data[3]}I", data[4:start])
-    if math.prod(shape) != len(data) - start:
+    if not math.prod(shape) or math.prod(shape) != len(data) - start:
         raise NotThatError(f"{name}: shape {shape} needs {math.prod(shape)} bytes, {len(data) - start} are there")
     return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
 

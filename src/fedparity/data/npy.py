@@ -27,7 +27,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.errors import InputError
+from fedparity.core.errors import InputError, in_line
 from fedparity.data.dataset import DataSet, Inputs, Labels
 
 MOST_BYTES = 8 * 2**30
@@ -54,7 +54,7 @@ def load_npz(path: str | os.PathLike[str]) -> DataSet:
             if held == 1:
                 arrays[name] = _member(archive, name, where)
             elif held or name not in GROUPS:
-                known = ", ".join(sorted(n.removesuffix(".npy")[:40] for n in names)[:10]) or "nothing"
+                known = ", ".join(sorted(in_line(n.removesuffix(".npy")[:40]) for n in names)[:10]) or "nothing"
                 raise InputError(
                     f"{where}: {'two arrays' if held else 'no array'} called {name} (it holds {known}); "
                     "write it with numpy.savez(FILE, x_train=, y_train=, x_test=, y_test=)"

@@ -8,7 +8,6 @@ whole groups, a client is tested on its own. Random numbers are keyed by client,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -135,8 +134,8 @@ def build(owner: Ids, image: Ids, labels: NDArray[np.integer], num_clients: int,
     if sizes.min() == 0:
         empty = int(sizes.argmin())
         raise ConfigError(
-            f"{int((sizes == 0).sum())} of {num_clients} clients, first client {empty}, would hold no image; "
-            f"{len(labels)} are there: lower clients, or give samples=S to let clients share images"
+            f"{int((sizes == 0).sum())} of {num_clients} clients, first client {empty}, would hold no sample; "
+            f"{len(labels)} are there: lower clients, or give samples=S to let clients share them"
         )
     keys, counts = np.unique(owner * classes + labels[image], return_counts=True)
     held, label = np.divmod(keys, classes)
@@ -158,42 +157,3 @@ def build(owner: Ids, image: Ids, labels: NDArray[np.integer], num_clients: int,
         classes=classes,
         tests=tests,
     )
-
-
-def smallest_labels(partition: Partition) -> tuple[int, ...]:
-    """The smallest label of each client: `labels` of the availability model `label_skewed`."""
-    return tuple(partition.labels[partition.label_offsets[:-1]].tolist())
-
-
-def label_groups(partition: Partition, groups: Sequence[Sequence[int]]) -> Ids:
-    """The availability group of each client: the group of labels of which it holds most images.
-
-    `label_skewed` with `classes=len(groups)` and these as `labels` makes the first group the rarest: with `p_min=0` it
-    is never there, and neither are its labels.
-    """
-    group = np.full(partition.classes, -1, dtype=np.int64)
-    for g, members in enumerate(groups):
-        for label in members:
-            if not 0 <= label < partition.classes:
-                raise ConfigError(f"groups: label {label} is not one of 0..{partition.classes - 1}")
-            if group[label] >= 0:
-                raise ConfigError(f"groups: label {label} is in two groups; keep one")
-            group[label] = g
-    held = np.zeros((partition.num_clients, len(groups) + 1), dtype=np.int64)
-    owner = np.repeat(np.arange(partition.num_clients), np.diff(partition.label_offsets))
-    np.add.at(held, (owner, group[partition.labels]), partition.counts)
-    found = held[:, :-1].argmax(axis=1) if groups else np.zeros(partition.num_clients, dtype=np.int64)
-    lost = held[:, :-1].sum(axis=1) == 0
-    if lost.any():
-        client = int(lost.argmax())
-        raise ConfigError(
-            f"groups: client {client} holds labels {partition.labels_of(client).tolist()}, all in no group; add them"
-        )
-    return found.astype(np.int64)
-
-
-def group_rates(partition: Partition, groups: Sequence[Sequence[int]], rates: Sequence[float]) -> tuple[float, ...]:
-    """Each client's availability from its group's: `rates` of the availability model `bernoulli`."""
-    if len(rates) != len(groups):
-        raise ConfigError(f"rates has {len(rates)} values for {len(groups)} groups; give one per group")
-    return tuple(float(rates[g]) for g in label_groups(partition, groups).tolist())

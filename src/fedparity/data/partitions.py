@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,14 @@ from fedparity.core.errors import ConfigError
 from fedparity.core.registry import Registry
 from fedparity.core.rng import stream
 from fedparity.core.types import FloatArray, Ids
-from fedparity.data.partition import HeldOut, Partition, build, by_label, group_rates, label_groups, smallest_labels
+from fedparity.data.partition import HeldOut, Partition, build, by_label
 
-__all__ = ["PARTITIONS", "Partition", "Scheme", "group_rates", "label_groups", "smallest_labels"]
+__all__ = ["PARTITIONS", "Partition", "Scheme"]
 
+Marks: TypeAlias = NDArray[np.integer]
+"""A label or a group per image."""
+Dealt: TypeAlias = tuple[Ids, Ids]
+"""Owners and images, in any order."""
 TRIES = 100
 """Dirichlet draws before a split with an empty client is refused."""
 
@@ -55,13 +59,13 @@ class Scheme(ABC):
 
     def split(
         self,
-        labels_train: NDArray[np.integer],
-        labels_test: NDArray[np.integer],
+        labels_train: Marks,
+        labels_test: Marks,
         num_clients: int,
         seed: int,
-        groups: NDArray[np.integer] | None = None,
+        groups: Marks | None = None,
         *,
-        groups_test: NDArray[np.integer] | None = None,
+        groups_test: Marks | None = None,
     ) -> Partition:
         """Deal the training images out; `groups` says whose each of them is, `groups_test` whose each test image is."""
         checks.at_least("clients", num_clients, 1)
@@ -80,13 +84,11 @@ class Scheme(ABC):
         return build(owner, image, train, num_clients, HeldOut(order, starts, self.test, self.test_samples, seed, mine))
 
     @abstractmethod
-    def _deal(
-        self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
-    ) -> tuple[Ids, Ids]:
-        """Owners and images, in any order."""
+    def _deal(self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: Marks | None) -> Dealt:
+        """Who gets which image."""
 
 
-def _own_tests(owner: Ids, groups: NDArray[np.integer], tested: NDArray[np.integer], clients: int) -> tuple[Ids, Ids]:
+def _own_tests(owner: Ids, groups: Marks, tested: Marks, clients: int) -> tuple[Ids, Ids]:
     """Test images by client, where training image i of groups[i] went to owner[i]; where each client's start."""
     names, first = np.unique(groups, return_index=True)
     strange = ~np.isin(tested, names)
@@ -109,9 +111,7 @@ def _shuffled_by_label(labels: Ids, rng: np.random.Generator) -> Ids:
 class Iid(Scheme):
     """All images shuffled and dealt evenly: every client is alike."""
 
-    def _deal(
-        self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
-    ) -> tuple[Ids, Ids]:
+    def _deal(self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: Marks | None) -> Dealt:
         owner = np.repeat(np.arange(num_clients), np.diff(_cuts(len(labels), num_clients)))
         return owner, rng.permutation(len(labels))
 
@@ -145,9 +145,7 @@ class Labels(Scheme):
             raise ConfigError(f"pairs=fixed with k={self.k} does not divide {classes} labels; use pairs=ring")
         return clients % (classes // self.k) * self.k + np.arange(self.k)
 
-    def _deal(
-        self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
-    ) -> tuple[Ids, Ids]:
+    def _deal(self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: Marks | None) -> Dealt:
         values, supply = np.unique(labels, return_counts=True)
         label = self.held(num_clients, len(values)).ravel()
         owner = np.repeat(np.arange(num_clients), self.k)
@@ -187,9 +185,7 @@ class Shards(Scheme):
     def _check(self) -> None:
         checks.at_least("shards", self.shards, 1)
 
-    def _deal(
-        self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
-    ) -> tuple[Ids, Ids]:
+    def _deal(self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: Marks | None) -> Dealt:
         total = num_clients * self.shards
         if total > len(labels):
             raise ConfigError(
@@ -214,9 +210,7 @@ class DirichletShares(Scheme):
         checks.positive("alpha", self.alpha)
         checks.at_least("min_samples", self.min_samples, 1)
 
-    def _deal(
-        self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
-    ) -> tuple[Ids, Ids]:
+    def _deal(self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: Marks | None) -> Dealt:
         supply = np.unique(labels, return_counts=True)[1]
         for _ in range(TRIES):
             counts = self._counts(supply, num_clients, rng)
@@ -260,9 +254,7 @@ class Quantity(Scheme):
             log = -self.skew * np.log1p(rng.permutation(num_clients))
         return np.asarray(np.exp(log - log.max()), dtype=np.float64)
 
-    def _deal(
-        self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
-    ) -> tuple[Ids, Ids]:
+    def _deal(self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: Marks | None) -> Dealt:
         weights = self._weights(num_clients, rng)
         spare = len(labels) - num_clients  # one image each comes first
         exact = spare * weights / weights.sum()
@@ -278,9 +270,7 @@ class Groups(Scheme):
 
     whole: ClassVar[bool] = True
 
-    def _deal(
-        self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: NDArray[np.integer] | None
-    ) -> tuple[Ids, Ids]:
+    def _deal(self, labels: Ids, num_clients: int, rng: np.random.Generator, groups: Marks | None) -> Dealt:
         if groups is None or groups.shape != labels.shape:
             found = "none is there" if groups is None else f"it has shape {groups.shape} for {len(labels)} images"
             raise ConfigError(f"partition groups needs one group per image, but {found}; add groups_train to the .npz")

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.errors import ConfigError, InputError, unknown
+from fedparity.core.errors import ConfigError, InputError, in_line, unknown
 from fedparity.data.dataset import DataSet, Labels, every_fourth
 from fedparity.data.npy import finite
 
@@ -136,7 +136,8 @@ def _tested(keys: Labels, names: NDArray[Any], source: str) -> NDArray[np.bool_]
     counts = np.bincount(keys)
     if counts.min() < 2:
         name = names[np.flatnonzero(keys == counts.argmin())[0]]
-        raise InputError(f"{source}: {name} has a single row; one to train on and one to test on are needed")
+        shown = in_line(str(name)[:40])
+        raise InputError(f"{source}: {shown} has a single row; one to train on and one to test on are needed")
     return every_fourth(keys)
 
 

@@ -37,14 +37,4 @@ def estimator_of(given: str | Mapping[str, Any]) -> Estimator[Any] | Literal["or
     return ESTIMATORS.of(given)
 
 
-__all__ = [
-    "ESTIMATORS",
-    "ORACLE",
-    "BetaPosterior",
-    "Exponential",
-    "Forecast",
-    "Oracle",
-    "RunningMean",
-    "SlidingWindow",
-    "estimator_of",
-]
+__all__ = ["ESTIMATORS", "ORACLE", "Forecast", "Oracle", "RunningMean", "estimator_of"]

@@ -32,20 +32,25 @@ class Counts:
     rounds: int
     online: NDArray[np.int32] = field(metadata=PER_CLIENT)
 
-    @classmethod
-    def empty(cls, num_clients: int) -> Counts:
-        """Before the first round."""
-        return cls(0, np.zeros(num_clients, np.int32))
 
-    def add(self, available: Ids) -> Counts:
-        """These counts with one more round."""
-        self.online[available] += 1
-        self.rounds += 1
-        return self
+class _Counting(Estimator[Counts]):
+    """An estimator of nothing but how often clients were online."""
+
+    __slots__ = ()
+
+    def init(self, num_clients: int) -> Counts:
+        """The state before the first round."""
+        return Counts(0, np.zeros(num_clients, np.int32))
+
+    def observe(self, state: Counts, available: Ids) -> Counts:
+        """Take in who was online in one more round."""
+        state.online[available] += 1
+        state.rounds += 1
+        return state
 
 
 @dataclass(frozen=True, slots=True)
-class RunningMean(Estimator[Counts]):
+class RunningMean(_Counting):
     """The share of rounds online, with a Beta(a, b) prior; a = b = 0 is the paper's Algorithm 1."""
 
     a: float = 1.0
@@ -57,22 +62,10 @@ class RunningMean(Estimator[Counts]):
         not_negative("a", self.a)
         not_negative("b", self.b)
 
-    def init(self, num_clients: int) -> Counts:
-        """The state before the first round."""
-        return Counts.empty(num_clients)
-
-    def observe(self, state: Counts, available: Ids) -> Counts:
-        """Take in who was online in one more round."""
-        return state.add(available)
-
     def estimate(self, state: Counts, clients: Ids) -> FloatArray:
         """Estimated availability of `clients`; without a prior, 0 for those never seen."""
         weight = state.rounds + self.a + self.b
         return np.asarray((state.online[clients] + self.a) / (weight or 1), dtype=np.float64)
-
-    def remaining(self, state: Counts, clients: Ids, rounds_left: int) -> FloatArray:
-        """In how many of the next `rounds_left` rounds each of `clients` is expected online."""
-        return self.estimate(state, clients) * rounds_left
 
 
 @dataclass(slots=True)
@@ -117,10 +110,6 @@ class SlidingWindow(Estimator[Window]):
         weight = len(state.recent) + self.a + self.b
         return np.asarray((state.online[clients] + self.a) / weight, dtype=np.float64)
 
-    def remaining(self, state: Window, clients: Ids, rounds_left: int) -> FloatArray:
-        """In how many of the next `rounds_left` rounds each of `clients` is expected online."""
-        return self.estimate(state, clients) * rounds_left
-
 
 @dataclass(slots=True)
 class Fading:
@@ -164,13 +153,9 @@ class Exponential(Estimator[Fading]):
         seen = 1 - (1 - self.rate) ** state.rounds
         return np.clip(self._decayed(state, clients) / seen, FLOOR, 1)
 
-    def remaining(self, state: Fading, clients: Ids, rounds_left: int) -> FloatArray:
-        """In how many of the next `rounds_left` rounds each of `clients` is expected online."""
-        return self.estimate(state, clients) * rounds_left
-
 
 @dataclass(frozen=True, slots=True)
-class BetaPosterior(Estimator[Counts]):
+class BetaPosterior(_Counting):
     """A quantile of the posterior of the rate under a Beta(a, b) prior: low ones are cautious."""
 
     a: float = 1.0
@@ -186,14 +171,6 @@ class BetaPosterior(Estimator[Counts]):
             between(name, getattr(self, name), 1e-9, 1e9)  # less of it and a client nobody saw has no rate
         between("quantile", self.quantile, 0.001, 0.999)
 
-    def init(self, num_clients: int) -> Counts:
-        """The state before the first round."""
-        return Counts.empty(num_clients)
-
-    def observe(self, state: Counts, available: Ids) -> Counts:
-        """Take in who was online in one more round."""
-        return state.add(available)
-
     def estimate(self, state: Counts, clients: Ids) -> FloatArray:
         """Estimated availability of `clients`."""
         from scipy.special import betaincinv
@@ -201,7 +178,3 @@ class BetaPosterior(Estimator[Counts]):
         online = state.online[clients].astype(np.float64)
         found = betaincinv(self.a + online, self.b + state.rounds - online, self.quantile)
         return np.clip(np.asarray(found, dtype=np.float64), FLOOR, 1)
-
-    def remaining(self, state: Counts, clients: Ids, rounds_left: int) -> FloatArray:
-        """In how many of the next `rounds_left` rounds each of `clients` is expected online."""
-        return self.estimate(state, clients) * rounds_left

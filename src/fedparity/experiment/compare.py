@@ -213,7 +213,7 @@ class Comparison:
         }
 
     def to_csv(self) -> str:
-        """A row a metric and method; what it cost follows, with means alone and the seconds last."""
+        """One row per metric and method; what it cost follows, with means alone and the seconds last."""
         columns = [f.name for f in dataclasses.fields(Stat)]
         rows: list[list[object]] = [
             [key, name, *(getattr(stat, column) for column in columns)]

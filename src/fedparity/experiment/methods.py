@@ -53,7 +53,7 @@ _OURS = {
     "deployment": Method(
         "Parity as deployed: a quota, a bound per round, updates cut to the usual length, weights of at most 1/m.",
         "parity_deployment",
-        "clipped_past",
+        "clipped_past:quantile=.25",
         gate=Gate(max_weight=1, most_samples=3),
     ),
     "cup": _cup(

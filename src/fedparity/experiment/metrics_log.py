@@ -34,6 +34,12 @@ LOGGED = (
 COLUMNS = ("round", "method", *LOGGED, "seconds")
 
 
+def measured(record: RoundRecord, outcome: Outcome) -> list[float]:
+    """What is logged of a round and of the run so far."""
+    measures = (MEASURES[name] for name in LOGGED)
+    return [measure.of(record if measure.scope == "round" else outcome) for measure in measures]
+
+
 class MetricsLog:
     """An observer that measures every round; `seconds` is telemetry, everything else is determined by the spec."""
 
@@ -60,6 +66,8 @@ class MetricsLog:
         self._score = score
         self._scored = scored
         self._groups = groups
+        self.erased: frozenset[int] = frozenset()
+        """Whose accuracy is nobody's business any more."""
         self._clock = time.perf_counter()
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
@@ -68,11 +76,9 @@ class MetricsLog:
         if self._scored(record.round):
             known, scores = self._scores(params, known)
         outcome = Outcome.of(ledger, self._cohort, **scores)
-        measured = (MEASURES[name] for name in LOGGED)
-        values = [measure.of(record if measure.scope == "round" else outcome) for measure in measured]
         now = time.perf_counter()
-        self.rows.append((record.round, method, *values, now - self._clock))
-        means = [_mean(known[ids]) for ids in self._groups]
+        self.rows.append((record.round, method, *measured(record, outcome), now - self._clock))
+        means = [mean_of_known(known[ids]) for ids in self._groups]
         self.beside.append([MEASURES["worst_accuracy"].of(outcome), *means])
         self._clock = now
 
@@ -80,9 +86,10 @@ class MetricsLog:
         """How good the model is, as far as anybody can tell: on each client's data, and in all."""
         found: dict[str, Any] = {}
         if self._engine is not None:
-            known = self._engine.evaluate(params, np.arange(len(known)), "accuracy").accuracy
+            known = self._engine.evaluate(params, np.arange(len(known)), "accuracy").accuracy.copy()
+            known[sorted(self.erased)] = np.nan
             answered = np.isfinite(known)
-            found = {"accuracy": known[answered] if answered.any() else known, "test_accuracy": _mean(known)}
+            found = {"accuracy": known[answered] if answered.any() else known, "test_accuracy": mean_of_known(known)}
         shared = None if self._score is None else self._score(params)
         if shared is not None:
             found["test_accuracy"] = shared
@@ -98,7 +105,7 @@ class MetricsLog:
         write_text(path, csv_text(COLUMNS, self.rows))
 
 
-def _mean(accuracies: FloatArray) -> float:
+def mean_of_known(accuracies: FloatArray) -> float:
     """The mean over those that answered."""
     answered = accuracies[np.isfinite(accuracies)]
     return float(answered.mean()) if len(answered) else float("nan")

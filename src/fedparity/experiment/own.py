@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Task
 from fedparity.core.types import Ids
@@ -58,6 +59,8 @@ def torch_task(
     """
     from fedparity.tasks.stacked import chain_of
 
+    if training is not None:
+        checks.instance("training", training, Training, "Training(rate=0.1) makes one")
     samples = x if isinstance(x, Samples) else own_samples(x, y, clients, partition, test=test, seed=seed)
     if isinstance(module, str):
         module = MODELS.build(module).build(tuple(samples.x_train.shape[1:]), samples.classes)
@@ -165,6 +168,8 @@ def _channels_first(x: NDArray[Any]) -> NDArray[Any]:
 def _pair(x: Any, y: Any, name: str) -> tuple[NDArray[Any], Ids]:
     """Samples as bytes or float32, and their labels."""
     if y is None:
+        if not (hasattr(x, "__len__") and hasattr(x, "__getitem__")):
+            raise ConfigError(f"{name}: {type(x).__name__} is no Dataset of pairs; give one, or x and y")
         items = [x[i] for i in range(len(x))]
         x, y = np.stack([_array(item[0], name) for item in items]), np.array([int(item[1]) for item in items])
     inputs, labels = _array(x, name), _array(y, name)

@@ -30,8 +30,6 @@ from fedparity.store.manifest import DERIVED, MANIFEST, differences
 
 FILES = ("spec.toml", "spec.resolved.toml", "metrics_log.csv", "clients.csv", "journal.jsonl", "summary.json")
 REPORT = "report.html"
-COMPARISON = ("comparison.csv", "comparison.json", "comparison.tex", "tradeoff.svg")
-"""What `fedparity compare` adds to the folder of a run it made."""
 
 
 def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrite: bool = False) -> Store:

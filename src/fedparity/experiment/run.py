@@ -151,14 +151,7 @@ class Run:
         if trace.num_rounds != len(records) or not records:  # it is not over yet: the trace is written at its end
             clients = max((int(ids[-1]) + 1 for ids in online if len(ids)), default=int(settings["cohort"]))
             trace = Trace.from_rounds(clients, online or [NO_IDS])
-        spec = Spec(
-            name=store.disk.root.name or "run",
-            seed=seed,
-            rounds=max(1, len(records)),
-            cohort=int(settings["cohort"]),
-            population=Population(clients=max(trace.num_clients, int(settings["cohort"])), availability=OBSERVED),
-            methods=(MethodSpec(name=method, scheduler=scheduler_name(settings)),),
-        )
+        spec = deployment_spec(store, settings, (seed, method), len(records), trace.num_clients)
         run = _method_run(store, seed, method, trace.num_clients - joined)
         return cls(spec, trace, [run] if records else [], bool(records), store.versions(), store.erased(), spec)
 
@@ -214,6 +207,7 @@ class Run:
         ledger = run.ledger
         # Stopped in the middle of a round, some methods are one round ahead of the others.
         best = self.limit if ledger.rounds == self.rounds else self._limit(ledger.rounds)
+        told = all(record.told for record in run.records)
         return Outcome.of(
             ledger,
             self.spec.cohort,
@@ -222,10 +216,12 @@ class Run:
             test_accuracy=float(run.column("accuracy")[-1]) if run.log else float("nan"),
             accuracy=run.accuracy,
             kept_accuracy=run.own_accuracy,
-            influence=influence(run.records, ledger.num_clients),
+            influence=influence(run.records, ledger.num_clients) if told else NO_FLOATS,
             late=run.late,
             recall=NO_FLOATS if run.facts is None or run.facts.recall is None else run.facts.recall,
-            span_gap=span_gap([r.selected for r in run.records], ledger.num_clients, self.spec.cohort),
+            span_gap=span_gap([r.selected for r in run.records], ledger.num_clients, self.spec.cohort, ledger.since)
+            if told
+            else np.nan,
             round_seconds=run.round_seconds,
         )
 
@@ -253,6 +249,22 @@ class Run:
                 for name in self.methods
             ],
         }
+
+
+def deployment_spec(
+    store: Store, settings: dict[str, str], contender: tuple[int, str], rounds: int, clients: int
+) -> Spec:
+    """What a deployment is as a spec, with the rounds and clients that there are by now."""
+    seed, method = contender
+    cohort = int(settings["cohort"])
+    return Spec(
+        name=store.disk.root.name or "run",
+        seed=seed,
+        rounds=max(1, rounds),
+        cohort=cohort,
+        population=Population(clients=max(clients, cohort), availability=OBSERVED),
+        methods=(MethodSpec(name=method, scheduler=scheduler_name(settings)),),
+    )
 
 
 def _method_run(store: Store, seed: int, method: str, clients: int) -> MethodRun:

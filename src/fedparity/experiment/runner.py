@@ -30,6 +30,7 @@ from fedparity.engines import InProcess, Intermittent
 from fedparity.engines.flower.begun import settings_of
 from fedparity.engines.flower.begun import state_classes as deployed_classes
 from fedparity.estimators import Oracle
+from fedparity.experiment.erasing import relogged
 from fedparity.experiment.facts import facts_of
 from fedparity.experiment.inputs import input_digests
 from fedparity.experiment.methods import METHODS
@@ -127,9 +128,11 @@ def _estimator(spec: Spec, parts: Parts, trace: Trace | None) -> Estimator[Any]:
 class _Record:
     """An observer that keeps what a run is made of, for each method apart."""
 
-    def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task) -> None:
+    def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task, store: Store | None) -> None:
         groups = tenths(engine.trace.counts())
         self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored, groups)
+        if store is not None:
+            self.log.erased = store.erased()
         self.journal = Journal()
         self.seed = seed
         self.records: dict[str, list[RoundRecord]] = {m.name: [] for m in spec.methods}
@@ -205,7 +208,7 @@ def _run_seed(  # noqa: PLR0917 - one caller
     task, threads = _task(spec, given, seed, told)
     check_utility(spec, task)
     engine = Intermittent(InProcess(task, threads, told.hurry, clock_of(spec, task)), trace)
-    record = _Record(spec, seed, engine, task)
+    record = _Record(spec, seed, engine, task, store)
     methods = {m.name: build_coordinator(spec, m, seed, task, trace) for m in spec.methods}
     first = task.init(stream(seed, "init"))
     now = {name: coordinator.init(task.num_clients, first, trace.before) for name, coordinator in methods.items()}
@@ -311,7 +314,7 @@ def _execute(  # noqa: PLR0917 - one caller
     observers: Iterable[Observer],
 ) -> Run:
     if store is not None:
-        finish_erasure(store, fresh_state)
+        finish_erasure(store, fresh_state, relogged)
         inputs = input_digests(spec) | ({} if task is None else own_digest(task, spec))
         store.begin(to_toml(spec.resolved()), trace, inputs)
         trace = trace.without(store.erased())
@@ -337,7 +340,10 @@ def _execute(  # noqa: PLR0917 - one caller
 def fresh_state(store: Store, method: str) -> State:
     """The first state of a stored method, without its model, from the spec stored with it."""
     if settings_of(store.spec()) is not None:
-        raise InputError(f"{store.disk.root} is a deployment: its state is its app's; nothing can be erased in it")
+        raise InputError(
+            f"{store.disk.root} is a deployment, whose state its app alone can build; there, call"
+            " fedparity.store.erase(FOLDER, CLIENT, lambda *_: coordinator.init(CLIENTS, params))"
+        )
     spec = parse(store.spec(), f"{store.disk.root}: its spec")
     contender = next((m for m in spec.methods if m.name == method), None)
     if contender is None:

@@ -14,6 +14,7 @@ from fedparity.core.errors import ConfigError, InputError
 from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.spec_errors import VERSION, one_line
 from fedparity.experiment.spec_parts import written
+from fedparity.experiment.starters import read_starter
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -44,11 +45,26 @@ def parse(text: str, source: str, overrides: Sequence[str] = (), options: Mappin
         given_by[_lay_over(values, override)] = "--set"
     if "version" not in values:
         raise InputError(f"{source}: key 'version' is missing; add it (version = {VERSION})")
+    wide = next(_too_wide(values), None)
+    if wide is not None:
+        raise InputError(f"{source}: key {wide!r} is a whole number of more than 64 bits; give a smaller one")
     try:
         return Spec.model_validate(values)
     except ValidationError as error:
         where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
         raise InputError(f"{given_by.get(where, source)}: {one_line(error, Spec)}") from error
+
+
+def _too_wide(value: Any, key: str = "") -> Iterator[str]:
+    """Keys of whole numbers that TOML does not have: Python reads them, and cannot always write them again."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _too_wide(inner, f"{key}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _too_wide(inner, key)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        yield key
 
 
 def _lay_over(values: dict[str, Any], override: str) -> str:
@@ -83,22 +99,7 @@ def starter() -> str:
     """A commented spec in which every key is shown with its default."""
     spec = Spec(name="first", methods=["uniform", "parity"])
     head = "# A fedparity run: start it with `fedparity run FILE`. Every key is shown with its default."
-    own = [
-        "",
-        "# A custom combination needs a name and a scheduler (fedparity list schedulers); the other keys are optional.",
-        "# [[methods]]",
-        '# name = "halfway"',
-        '# scheduler = "parity:target=0.5"    # who is asked; the same as {name = "parity", target = 0.5}',
-        '# weighting = "mean"                 # how much each update counts',
-        '# memory = "none"                    # what earlier updates of the absent add to the step',
-        '# surrogate = "none"                 # what is credited to the absent',
-        '# estimator = "forecast"             # how availability is estimated',
-        '# local = "prox:mu=0.01"             # how clients train (fedparity list locals)',
-        '# server = "sgd"                     # how the server steps (fedparity list servers)',
-        "# rate = 0.1                         # local learning rate of this method alone",
-        '# schedule = "constant"              # its course over rounds (fedparity list schedules)',
-    ]
-    return "\n".join([head, *_toml_lines(spec, comments=True), *own]) + "\n"
+    return "\n".join([head, *_toml_lines(spec, comments=True), "", read_starter("custom")])
 
 
 EXAMPLES = {

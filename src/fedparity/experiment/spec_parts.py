@@ -125,7 +125,9 @@ class Population(Part):
     round_seconds: float | None = Field(default=None, gt=0, description="trace files: seconds between rounds")
     start: float | None = Field(default=None, ge=0, description="trace files: seconds after the earliest first_seen")
     work_seconds: float | None = Field(
-        default=None, ge=0, description="trace files: a round's work; leave before: drop"
+        default=None,
+        ge=0,
+        description="trace files: seconds a client must stay to finish a round; leaving earlier is a dropout",
     )
     watch: int | None = Field(
         default=None, ge=0, le=1_000_000, description="trace files: rounds before start that the server has seen"
@@ -262,8 +264,8 @@ class ModelSpec(Part):
 class TrainingSpec(Part):
     """How a client trains in a round."""
 
-    epochs: int = Field(default=2, ge=1, le=1000, description="passes over the client's own data a round (E)")
-    steps: int | None = Field(default=None, ge=1, le=1_000_000, description="mini-batches a round, instead of epochs")
+    epochs: int = Field(default=2, ge=1, le=1000, description="passes over the client's own data per round (E)")
+    steps: int | None = Field(default=None, ge=1, le=1_000_000, description="mini-batches per round, instead of epochs")
     batch: int = Field(default=16, ge=1, le=1_000_000, description="mini-batch size")
     rate: float = Field(default=0.3, gt=0, le=10, description="local learning rate")
     schedule: Component = Field(default="constant", description="its course over rounds (fedparity list schedules)")

@@ -29,4 +29,4 @@ LOCALS: Registry[Local] = Registry(
     needs=Local,
 )
 
-__all__ = ["LOCALS", "Difference", "Ditto", "Mixed", "PhpFl", "Plain", "Prox", "Received"]
+__all__ = ["LOCALS", "Mixed", "Plain"]

@@ -25,4 +25,4 @@ MEMORIES: Registry[Memory[Any]] = Registry(
     needs=Memory,
 )
 
-__all__ = ["MEMORIES", "Decayed", "Echo", "LastUpdates", "NoMemory", "Prototype", "RunningSum"]
+__all__ = ["MEMORIES", "NoMemory"]

@@ -10,6 +10,3 @@ from fedparity.core.protocols import Memory
 @dataclass(frozen=True, slots=True)
 class NoMemory(Memory[None]):
     """No rows but this round's."""
-
-    def init(self, num_clients: int) -> None:
-        """No state."""

@@ -12,7 +12,7 @@ from fedparity.metrics.analytics import (
     label_eod,
 )
 from fedparity.metrics.frame import ClientFrame
-from fedparity.metrics.frontier import Fractional, Frontier, fractional_frontier, frontier, weighted_frontier
+from fedparity.metrics.frontier import Frontier, fractional_frontier, frontier, weighted_frontier
 from fedparity.metrics.inequality import (
     best,
     cv,
@@ -21,16 +21,12 @@ from fedparity.metrics.inequality import (
     jain,
     lorenz,
     max_minus_min,
-    mean,
-    std,
-    variance,
     worst,
 )
-from fedparity.metrics.measure import SUFFIXES, Measure, Outcome
+from fedparity.metrics.measure import SUFFIXES, Outcome
 from fedparity.metrics.measures import MEASURES, numbers
 from fedparity.metrics.of_utility import in_reading
 from fedparity.metrics.paired import (
-    MeanRanks,
     PairedDifference,
     align_seeds,
     compare_methods,
@@ -42,16 +38,11 @@ from fedparity.metrics.paired import (
     t_interval,
 )
 from fedparity.metrics.participation import (
-    coverage,
-    fill,
     influence,
-    never_served,
-    participation_std,
     per_opportunity,
     selection_gap,
     span_gap,
     tenths,
-    windowed,
     windowed_gap,
 )
 from fedparity.metrics.performance import PerformanceSummary, summarise_performance
@@ -62,11 +53,8 @@ __all__ = [
     "SUFFIXES",
     "ClientFrame",
     "FairnessAnalytics",
-    "Fractional",
     "Frontier",
     "Leaders",
-    "MeanRanks",
-    "Measure",
     "Outcome",
     "PairedDifference",
     "PerformanceSummary",
@@ -75,12 +63,10 @@ __all__ = [
     "best",
     "coalition_model",
     "compare_methods",
-    "coverage",
     "cv",
     "differences",
     "fairness_analytics",
     "federated_shapley",
-    "fill",
     "fractional_frontier",
     "frontier",
     "gini",
@@ -96,25 +82,19 @@ __all__ = [
     "listed",
     "lorenz",
     "max_minus_min",
-    "mean",
     "mean_ranks",
-    "never_served",
     "numbers",
     "pairs_needed",
-    "participation_std",
     "per_opportunity",
     "printed",
     "selection_gap",
     "shapley",
     "sign_flip",
     "span_gap",
-    "std",
     "summarise_performance",
     "t_interval",
     "tenths",
-    "variance",
     "weighted_frontier",
-    "windowed",
     "windowed_gap",
     "worst",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,71 +33,63 @@ def _of_labels(of: Callable[[FloatArray], Any]) -> Of:
     return measured
 
 
-_MODEL: dict[str, Any] = {"scope": "model", "better": "higher", "form": "percent", "digits": 1}
+_percent = partial(Measure, scope="model", better="higher", form="percent", digits=1)
 MODEL = (
-    Measure(
+    _percent(
         "accuracy",
         "accuracy of the global model on test data",
         lambda o: o.test_accuracy,
         "accuracy",
         title="Accuracy, test",
-        **_MODEL,
     ),
-    Measure(
+    _percent(
         "avg_client_accuracy",
         "mean over clients of the accuracy on their own test data: (1/N) sum_k a_k",
         _if_known(lambda a: float(a.mean())),
         "client",
         title="Accuracy, mean client, last round",
-        **_MODEL,
     ),
-    Measure(
+    _percent(
         "own_accuracy",
         "the same of the model that each client keeps, where it keeps one",
         _if_known(lambda a: float(a.mean()), "kept_accuracy"),
         "kept",
         title="Accuracy, kept models",
-        **_MODEL,
     ),
-    Measure(
+    _percent(
         "worst_accuracy",
         "mean accuracy of the worst-off tenth of clients after the last round",
         _if_known(spread.worst),
         "worst 10%",
         title="Accuracy, worst tenth, last round",
-        **_MODEL,
     ),
-    Measure(
+    _percent(
         "late_accuracy",
         "mean over clients of the accuracy on their own test data, averaged over the last tenth of the rounds",
         lambda o: o.late[0],
         "accuracy",
         title="Accuracy, mean client",
-        **_MODEL,
     ),
-    Measure(
+    _percent(
         "late_worst_accuracy",
         "mean accuracy of the worst-off tenth of clients, averaged over the last tenth of the rounds",
         lambda o: o.late[1],
         "worst 10%",
         title="Accuracy, worst tenth",
-        **_MODEL,
     ),
-    Measure(
+    _percent(
         "worst_recall",
         "recall of the label that the global model recognises least: the lowest share of a label's test samples",
         _of_labels(np.min),
         "worst label",
         title="Recall, worst label",
-        **_MODEL,
     ),
-    Measure(
+    _percent(
         "mean_recall",
         "mean over labels of the share of their test samples that the global model recognises",
         _of_labels(np.mean),
         "recall",
         title="Recall, mean over labels",
-        **_MODEL,
     ),
     Measure(
         "jain_accuracy",

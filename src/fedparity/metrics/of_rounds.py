@@ -2,71 +2,48 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fedparity.metrics.measure import Measure
 
+_round, _cost = partial(Measure, scope="round"), partial(Measure, scope="cost", form="count")
+
 ROUND = (
-    Measure("available", "clients online in the round", lambda r: len(r.available), "online", scope="round"),
-    Measure("selected", "clients asked in the round", lambda r: len(r.selected), "asked", scope="round"),
-    Measure(
-        "completed",
-        "clients whose update arrived and was accepted",
-        lambda r: len(r.completed),
-        "completed",
-        scope="round",
-    ),
-    Measure(
+    _round("available", "clients online in the round", lambda r: len(r.available), "online"),
+    _round("selected", "clients asked in the round", lambda r: len(r.selected), "asked"),
+    _round("completed", "clients whose update arrived and was accepted", lambda r: len(r.completed), "completed"),
+    _round(
         "surrogate_contribution",
         "utility added for missing clients: sum_k eta_k g_k, eta_k = eta0 e^(-lambda delta_k)",
         lambda r: float(r.surrogate.utility.sum()),
         "surrogates",
-        scope="round",
     ),
-    Measure(
+    _round(
         "bias_bound",
         "Lemma 3's bound on what surrogates can bias the round by, eps * sum_k eta_k; empty where it is unknown",
         lambda r: r.surrogate.bias_bound,
         "bias",
-        scope="round",
     ),
 )
 COST = (
-    Measure("asked", "models sent to clients", lambda c: c.asked, "asked", form="count", scope="cost"),
-    Measure(
-        "updates", "updates that came back and were used", lambda c: c.updates, "updates", form="count", scope="cost"
-    ),
-    Measure("parameters", "numbers in the model", lambda c: c.parameters, "parameters", form="count", scope="cost"),
-    Measure(
+    _cost("asked", "models sent to clients", lambda c: c.asked, "asked"),
+    _cost("updates", "updates that came back and were used", lambda c: c.updates, "updates"),
+    _cost("parameters", "numbers in the model", lambda c: c.parameters, "parameters"),
+    _cost(
         "megabytes",
         "models sent and updates used, times parameters, times 4 bytes",
         lambda c: c.megabytes,
         "MB sent",
         form="brief",
-        scope="cost",
     ),
-    Measure(
+    _cost(
         "server_words",
         "numbers that the method's rules keep on the server after the first seed's run",
         lambda c: c.server_words,
         "memory",
-        form="count",
-        scope="cost",
     ),
-    Measure(
-        "client_words",
-        "numbers that clients keep of their own",
-        lambda c: c.client_words,
-        "at clients",
-        form="count",
-        scope="cost",
-    ),
-    Measure(
-        "local_steps",
-        "mini-batch steps behind the updates that were used",
-        lambda c: c.local_steps,
-        "steps",
-        form="count",
-        scope="cost",
-    ),
+    _cost("client_words", "numbers that clients keep of their own", lambda c: c.client_words, "at clients"),
+    _cost("local_steps", "mini-batch steps behind the updates that were used", lambda c: c.local_steps, "steps"),
 )
 TIME = (
     Measure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fedparity.metrics import inequality as spread
@@ -30,6 +31,7 @@ def _online(name: str, what: str, of: Callable[[Any, Outcome], float], heading: 
     return Measure(name, says, lambda o: NAN if o.online is None else of(o.online, o), "online", title=heading)
 
 
+_lower = partial(Measure, better="lower")
 SHARES = (
     _shared(
         "selection_gap",
@@ -95,13 +97,12 @@ SHARES = (
         form="percent",
         digits=0,
     ),
-    Measure(
+    _lower(
         "participation_std",
-        "standard deviation across clients of the participation frequency S_k / T",
-        lambda o: shares.participation_std(o.counts, o.rounds),
+        "standard deviation across clients of the participation frequency S_k / T, T since the client registered",
+        lambda o: shares.participation_std(o.counts, o.ledger.stayed()),
         "std(S/T)",
         title="Std, participation frequency",
-        better="lower",
     ),
     Measure(
         "fill",
@@ -114,46 +115,42 @@ SHARES = (
         digits=0,
         limit=lambda o: o.fill_limit,
     ),
-    Measure(
+    _lower(
         "span_gap",
-        "selection gap within spans of ceil(N/m) rounds, in which everybody could be asked once; mean over whole spans",
+        "selection gap within spans of ceil(N/m) rounds, in which everybody could be asked once; mean over whole spans,"
+        " N registered when the span begins",
         lambda o: o.span_gap,
         "gap, spans",
         title="Selection gap within spans",
-        better="lower",
     ),
-    Measure(
+    _lower(
         "completed_selection_gap",
         "selection gap of the updates that arrived and were used",
         lambda o: _gap(o.ledger.completed, o),
         "gap done",
         title="Gap, completed",
-        better="lower",
     ),
-    Measure(
+    _lower(
         "completed_gini",
         "Gini coefficient of the updates that arrived and were used",
         lambda o: spread.gini(o.ledger.completed),
         "Gini done",
         title="Gini, completed",
-        better="lower",
     ),
-    Measure(
+    _lower(
         "completed_never_served",
         "clients of which no update was ever used",
         lambda o: float(shares.never_served(o.ledger.completed)),
         "none used",
         title="No update used",
-        better="lower",
         form="count",
     ),
-    Measure(
+    _lower(
         "cv_per_opportunity",
         "coefficient of variation of S_k / (rounds online), over clients online at least once",
         lambda o: spread.cv(shares.per_opportunity(o.counts, o.ledger.online)),
         "CV(S/online)",
         title="CV, selections per round online",
-        better="lower",
         limit=lambda o: o.opportunity_limit,
     ),
 )

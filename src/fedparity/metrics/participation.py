@@ -55,9 +55,9 @@ def per_opportunity(counts: ArrayLike, online: ArrayLike) -> FloatArray:
     return np.asarray(served[seen] / there[seen], dtype=np.float64)
 
 
-def participation_std(counts: ArrayLike, rounds: int) -> float:
-    """The standard deviation across clients of the participation frequency S_k / T."""
-    checks.at_least("rounds", rounds, 1)
+def participation_std(counts: ArrayLike, rounds: int | NDArray[np.int64]) -> float:
+    """The standard deviation across clients of the participation frequency S_k / T, T since each registered."""
+    checks.at_least("rounds", int(np.min(rounds, initial=1)), 1)
     return std(as_vector(counts, "counts", negative=False) / rounds)
 
 
@@ -103,17 +103,24 @@ def tenths(online: ArrayLike) -> list[Ids]:
     return np.array_split(np.argsort(there, kind="stable"), min(10, max(1, len(there))))
 
 
-def span_gap(selected_per_round: Sequence[Ids], num_clients: int, cohort: int) -> float:
+def span_gap(
+    selected_per_round: Sequence[Ids], num_clients: int, cohort: int, since: NDArray[np.integer] | None = None
+) -> float:
     """The mean selection gap of consecutive spans of ceil(N/m) rounds; NaN if there is no whole one.
 
-    Fair for a while, not only in the end: in such a span everybody could be asked once.
+    Fair for a while, not only in the end: in such a span everybody could be asked once. Of a span those count who were
+    registered when it began (`since`; None: everybody).
     """
     checks.at_least("cohort", cohort, 1)
-    window = math.ceil(num_clients / cohort)
-    gaps = []
-    for first in range(0, len(selected_per_round) - window + 1, window):
+    there = np.zeros(num_clients, np.int64) if since is None else np.asarray(since)
+    gaps, first = list[float](), 0
+    while len(known := np.flatnonzero(there <= first)):
+        window = math.ceil(len(known) / cohort)
+        if first + window > len(selected_per_round):
+            break
         ids = np.concatenate(selected_per_round[first : first + window])
-        gaps.append(selection_gap(np.bincount(ids, minlength=num_clients), cohort, window))
+        gaps.append(selection_gap(np.bincount(ids, minlength=num_clients)[known], cohort, window))
+        first += window
     return float(np.mean(gaps)) if gaps else NAN
 
 

@@ -47,4 +47,4 @@ MODELS: Registry[Model] = Registry(
     needs=Model,
 )
 
-__all__ = ["CNN", "MLP", "MODELS", "EfficientNetLite0", "Logistic", "Model", "ResNet18", "ResNet34"]
+__all__ = ["MODELS", "Model"]

@@ -18,8 +18,6 @@ from fedparity.models import shapes
 if TYPE_CHECKING:
     from fedparity.models.chain import Chain
 
-HE = "He, Zhang, Ren, Sun, Deep Residual Learning for Image Recognition, CVPR 2016"
-
 
 @dataclass(frozen=True, slots=True)
 class ResNet18:
@@ -29,29 +27,22 @@ class ResNet18:
     """group: independent of a client's batch; batch: batch norm, whose running means clients share."""
     stem: Literal["cifar", "imagenet"] = "cifar"
     """First layer: cifar for images of about 32 x 32 pixels; imagenet (7 x 7, stride 2, pooling) for larger ones."""
-    reference: ClassVar[str] = HE
+    name: ClassVar[str] = "resnet18"
+    blocks: ClassVar[tuple[int, ...]] = (2, 2, 2, 2)
+    """Of two convolutions, in each of four stages."""
+    reference: ClassVar[str] = "He, Zhang, Ren, Sun, Deep Residual Learning for Image Recognition, CVPR 2016"
 
     def build(self, shape: tuple[int, ...], classes: int) -> Chain:
         """Stages conv1, bn1, relu, (maxpool,) layer1 .. layer4, avgpool, flatten, fc."""
-        channels, _, _ = shapes.image("resnet18", shape, classes)
+        channels, _, _ = shapes.image(self.name, shape, classes)
         from fedparity.models.residual import resnet
 
-        return resnet((2, 2, 2, 2), channels, classes, self.norm, self.stem)
+        return resnet(self.blocks, channels, classes, self.norm, self.stem)
 
 
 @dataclass(frozen=True, slots=True)
-class ResNet34:
+class ResNet34(ResNet18):
     """Residual network of 34 layers, with group norm and a stem for small images unless told otherwise."""
 
-    norm: Literal["group", "batch"] = "group"
-    """group: independent of a client's batch; batch: batch norm, whose running means clients share."""
-    stem: Literal["cifar", "imagenet"] = "cifar"
-    """First layer: cifar for images of about 32 x 32 pixels; imagenet (7 x 7, stride 2, pooling) for larger ones."""
-    reference: ClassVar[str] = HE
-
-    def build(self, shape: tuple[int, ...], classes: int) -> Chain:
-        """Stages conv1, bn1, relu, (maxpool,) layer1 .. layer4, avgpool, flatten, fc."""
-        channels, _, _ = shapes.image("resnet34", shape, classes)
-        from fedparity.models.residual import resnet
-
-        return resnet((3, 4, 6, 3), channels, classes, self.norm, self.stem)
+    name: ClassVar[str] = "resnet34"
+    blocks: ClassVar[tuple[int, ...]] = (3, 4, 6, 3)

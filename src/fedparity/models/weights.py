@@ -58,11 +58,6 @@ def load_weights(
     return {"file": str(path), "sha256": digest, "loaded": list(found), "skipped": skipped}
 
 
-def read_tensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """Every tensor of a safetensors file, by name."""
-    return _parse(_read(Path(path)), path)
-
-
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()

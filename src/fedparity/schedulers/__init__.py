@@ -62,28 +62,4 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
     needs=Scheduler,
 )
 
-__all__ = [
-    "SCHEDULERS",
-    "Deficit",
-    "F3ast",
-    "FairFedCS",
-    "FedGS",
-    "Fixed",
-    "Inverse",
-    "LeastServed",
-    "OldestFirst",
-    "Oort",
-    "OracleMaxMin",
-    "Parity",
-    "Population",
-    "PowerOfChoice",
-    "Reactive",
-    "Refl",
-    "Rollout",
-    "RoundRobin",
-    "Uniform",
-    "WithCompany",
-    "WithFloor",
-    "WithLabelCoverage",
-    "WithQuota",
-]
+__all__ = ["SCHEDULERS", "Fixed", "Parity", "Uniform"]

@@ -19,9 +19,6 @@ class Fixed(Scheduler[None]):
     schedule: Sequence[Ids] = field(default=(), metadata={"settable": False})
     """The ids to ask, round by round; nobody after its end. Only from Python: `Fixed(frontier(trace, m).schedule)`."""
 
-    def init(self, num_clients: int) -> None:
-        """No memory."""
-
     def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
         """Those of this round's entry that are available, up to the cohort."""
         wanted = self.schedule[view.round] if view.round < len(self.schedule) else np.empty(0, np.int64)

@@ -73,6 +73,11 @@ class Wrapper(Scheduler[Any]):
         """Whether the scheduler inside looks ahead."""
         return self.policy.forecasts
 
+    def learn(self, state: Any, feedback: Feedback) -> Any:
+        """As the inner scheduler does."""
+        state.inner = self.taught(state.inner, feedback)
+        return state
+
     def taught(self, state: Any, feedback: Feedback) -> Any:
         """The inner state after a round, if the scheduler inside learns."""
         return self.policy.learn(state, feedback) if isinstance(self.policy, Learner) else state

@@ -29,9 +29,6 @@ class Inverse(Scheduler[None]):
     """Draw m times independently, so that a client drawn twice costs a slot (Lemma 2); false: m distinct clients."""
     reference: ClassVar[str] = CUP
 
-    def init(self, num_clients: int) -> None:
-        """No memory."""
-
     def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
         """Draw with weights 1/pi."""
         draw = with_replacement if self.replace else proportional

@@ -37,9 +37,6 @@ class Refl(Scheduler[None]):
         checks.at_least("window", self.window, 1)
         checks.at_least("hold", self.hold, 0)
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own: the estimator has it."""
-
     def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
         """Rank by expected presence, or by estimated availability if nobody forecasts, and the held off after all."""
         ahead = view.pi if view.expected is None else view.expected(self.window)

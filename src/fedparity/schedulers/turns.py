@@ -43,9 +43,6 @@ class LeastServed(Scheduler[None]):
 
     reference: ClassVar[str] = "Wang et al., FedGS: Federated Graph-Based Sampling, AAAI 2023 (alpha = 0)"
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own: the ledger has it all."""
-
     def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
         """Rank by (selections, estimated availability)."""
         # pi <= 1, so half of it never outweighs a whole selection.
@@ -60,9 +57,6 @@ class OldestFirst(Scheduler[None]):
     reference: ClassVar[str] = (
         "Yan et al., Federated Optimization under Intermittent Client Availability, INFORMS J. Computing 2023"
     )
-
-    def init(self, num_clients: int) -> None:
-        """No memory of its own: the ledger has it all."""
 
     def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
         """Rank by the last round asked."""

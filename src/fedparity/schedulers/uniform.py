@@ -24,9 +24,6 @@ class Uniform(Scheduler[None]):
 
     reference: ClassVar[str] = FEDAVG
 
-    def init(self, num_clients: int) -> None:
-        """No memory."""
-
     def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
         """A simple random sample of the available."""
         online = view.available
@@ -41,9 +38,6 @@ class Population(Scheduler[None]):
     """FedAvg over everyone registered; slots given to offline clients are wasted."""
 
     reference: ClassVar[str] = FEDAVG
-
-    def init(self, num_clients: int) -> None:
-        """No memory."""
 
     def select(self, state: None, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, None]:
         """A simple random sample of all N, of which the online ones can be asked."""

@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
 from fedparity.core.marks import PER_CLIENT
-from fedparity.core.protocols import Feedback
 from fedparity.core.types import BoolArray, Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import unknown
 from fedparity.schedulers.inner import Wrapper, counted, only
@@ -104,11 +103,6 @@ class WithCompany(Wrapper):
         company[common] = company[:, common] = False
         np.fill_diagonal(company, val=True)
         return company
-
-    def learn(self, state: Attended, feedback: Feedback) -> Attended:
-        """As the inner scheduler does."""
-        state.inner = self.taught(state.inner, feedback)
-        return state
 
 
 def _beyond(company: BoolArray, places: FloatArray, most: int, width: float) -> list[int]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedparity.core import checks
-from fedparity.core.protocols import Feedback
 from fedparity.core.types import Cohort, Design, RoundView
 from fedparity.schedulers.draws import lowest
 from fedparity.schedulers.inner import Watched, Wrapper, only
@@ -52,11 +51,6 @@ class WithFloor(Wrapper):
             cohort = _joined(first, rest) if below.any() else rest
         state.add(cohort.clients, self.window)
         return cohort, state
-
-    def learn(self, state: Watched, feedback: Feedback) -> Watched:
-        """As the inner scheduler does."""
-        state.inner = self.taught(state.inner, feedback)
-        return state
 
 
 def _joined(first: Cohort, rest: Cohort) -> Cohort:

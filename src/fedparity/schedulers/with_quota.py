@@ -22,7 +22,6 @@ from typing import Literal
 import numpy as np
 
 from fedparity.core import checks
-from fedparity.core.protocols import Feedback
 from fedparity.core.types import NO_IDS, BoolArray, Cohort, RoundView
 from fedparity.schedulers.inner import Watched, Wrapper, counted, only
 
@@ -78,8 +77,3 @@ class WithQuota(Wrapper):
             burst = np.where(since == 0, max(1, math.floor((self.quota - 1) * (fair * self.window))), 0)
             below &= ledger.selected[ids] < np.floor(self.lifetime * fair * (ledger.rounds + 1 - since)) + burst
         return below
-
-    def learn(self, state: Watched, feedback: Feedback) -> Watched:
-        """As the inner scheduler does."""
-        state.inner = self.taught(state.inner, feedback)
-        return state

@@ -15,4 +15,4 @@ SERVERS: Registry[Server[Any]] = Registry(
     needs=Server,
 )
 
-__all__ = ["SERVERS", "Adaptive", "Sgd"]
+__all__ = ["SERVERS", "Sgd"]

@@ -10,6 +10,3 @@ from fedparity.core.protocols import Surrogate
 @dataclass(frozen=True, slots=True)
 class NoSurrogate(Surrogate[None]):
     """Clients that are not there get nothing."""
-
-    def init(self, num_clients: int) -> None:
-        """No state."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from fedparity.core.errors import ConfigError
 from fedparity.core.types import Vector
+from fedparity.tasks.rule import check_size
 
 try:
     import torch
@@ -119,8 +120,7 @@ class Flat:
     @contextmanager
     def lend(self, vector: Vector) -> Iterator[Replica]:
         """A model with these values, nobody else's until it is given back."""
-        if len(vector) != self.size:
-            raise ConfigError(f"params has {len(vector)} entries but the model has {self.size}; start from task.init")
+        check_size(vector, self.size)
         with self._lock:
             replica = self._spare.pop() if self._spare else None
         replica = replica or self._copy()

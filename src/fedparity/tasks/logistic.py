@@ -15,7 +15,7 @@ from fedparity.core import checks
 from fedparity.core.protocols import Measure, Task
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
-from fedparity.tasks.rule import train_by_rule
+from fedparity.tasks.rule import check_size, train_by_rule
 from fedparity.tasks.samples import recall_of
 
 
@@ -74,6 +74,7 @@ class Logistic(Task):
     def train(self, job: Job) -> ClientReport:
         """Epochs of mini-batch gradient descent."""
         client, params, rng = job.row, job.params, job.rng()
+        check_size(params, (self.x.shape[2] + 1) * self.classes)
         x, y = self.x[client], self.y[client]
         losses = self._losses(params, x, y)
         before = self.evaluate(params, np.array([client]))

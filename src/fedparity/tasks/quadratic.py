@@ -16,7 +16,7 @@ from fedparity.core.protocols import Measure, Task
 from fedparity.core.reprs import one_line
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
-from fedparity.tasks.rule import train_by_rule
+from fedparity.tasks.rule import check_size, train_by_rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +64,7 @@ class Quadratic(Task):
     def train(self, job: Job) -> ClientReport:
         """`steps` steps of gradient descent."""
         h, c = self.curvature[job.row], self.centres[job.row]
+        check_size(job.params, len(c))
 
         def descend(w: Vector, pull: float, centre: Vector) -> Vector:
             for _ in range(self.steps):

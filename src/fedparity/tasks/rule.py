@@ -23,3 +23,9 @@ def train_by_rule(job: Job, descend: Descend) -> tuple[Vector, list[tuple[Vector
         for start, pull, centre in job.descents()
     ]
     return ends[0][1], ends[1:]
+
+
+def check_size(params: Vector, size: int) -> None:
+    """Refuse a model that is not the task's."""
+    if len(params) != size:
+        raise ConfigError(f"params has {len(params)} entries but the model has {size}; start from task.init")

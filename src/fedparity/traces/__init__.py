@@ -2,6 +2,6 @@
 
 from fedparity.traces.intervals import Intervals
 from fedparity.traces.plain import save_trace
-from fedparity.traces.readers import load_trace, open_intervals
+from fedparity.traces.readers import load_trace, open_file
 
-__all__ = ["Intervals", "load_trace", "open_intervals", "save_trace"]
+__all__ = ["Intervals", "load_trace", "open_file", "save_trace"]

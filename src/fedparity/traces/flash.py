@@ -124,19 +124,6 @@ class FlashEvents:
         )
 
 
-def read_flash(
-    path: str | os.PathLike[str],
-    rule: str = DEFAULT_RULE,
-    *,
-    wifi_cleared: bool = True,
-    open_end: bool = True,
-    epoch: str | None = None,
-) -> Intervals:
-    """When each device of a FLASH file was ready under `rule`."""
-    tree = parse_rule(rule)
-    return read_events(path).intervals(tree, wifi_cleared=wifi_cleared, open_end=open_end, epoch=epoch)
-
-
 def read_events(
     path: str | os.PathLike[str], *, data: bytes | None = None, progress: Callable[[int, int], None] | None = None
 ) -> FlashEvents:

@@ -100,22 +100,6 @@ def open_file(
     return Opened("plain", intervals, header, len(data))
 
 
-def open_intervals(
-    path: str | os.PathLike[str],
-    rule: str | None = None,
-    *,
-    form: Format = "auto",
-    devices: str | os.PathLike[str] | None = None,
-    wifi_cleared: bool = True,
-    open_end: bool = True,
-    epoch: str | None = None,
-) -> Intervals:
-    """When each device of a trace file was ready; `rule` (events only) is `charging & wifi` unless given."""
-    return open_file(
-        path, rule, form=form, devices=devices, wifi_cleared=wifi_cleared, open_end=open_end, epoch=epoch
-    ).intervals
-
-
 def load_trace(
     path: str | os.PathLike[str],
     rounds: int | None = None,

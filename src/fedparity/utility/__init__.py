@@ -24,4 +24,4 @@ UTILITIES: Registry[Utility[Any]] = Registry(
     needs=Utility,
 )
 
-__all__ = ["UTILITIES", "AccuracyChange", "AccuracyGain", "AuthorsLossDrop", "GlobalLossDrop", "LossDrop", "NoUtility"]
+__all__ = ["UTILITIES", "GlobalLossDrop", "LossDrop", "NoUtility"]

@@ -34,9 +34,6 @@ class AuthorsLossDrop(Utility[None]):
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own: the ledger's `loss` is that of the model received last."""
-
     def credit(
         self, state: None, reports: Sequence[ClientReport], ledger: Ledger, evals: Evals | None
     ) -> tuple[FloatArray, FloatArray, None]:

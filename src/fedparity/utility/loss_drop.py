@@ -28,9 +28,6 @@ class LossDrop(Utility[None]):
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)
 
-    def init(self, num_clients: int) -> None:
-        """No memory."""
-
     def credit(
         self, state: None, reports: Sequence[ClientReport], ledger: Ledger, evals: Evals | None
     ) -> tuple[FloatArray, FloatArray, None]:

@@ -60,31 +60,4 @@ WEIGHTINGS: Registry[Weighting[Any]] = Registry(
     needs=Weighting,
 )
 
-__all__ = [
-    "WEIGHTINGS",
-    "AAggFF",
-    "Agnostic",
-    "AvailabilityAdjusted",
-    "BySize",
-    "CaFed",
-    "Clipped",
-    "ClippedPast",
-    "Core",
-    "DecayedMean",
-    "F3ast",
-    "FairVector",
-    "FedAU",
-    "FedAwe",
-    "FedLaAvg",
-    "FedStale",
-    "FedVarp",
-    "GeometricMedian",
-    "InverseProbability",
-    "Krum",
-    "Mean",
-    "MemoryMean",
-    "OverAll",
-    "QFair",
-    "Tilted",
-    "UtilityCompensated",
-]
+__all__ = ["WEIGHTINGS", "BySize", "Mean", "QFair"]

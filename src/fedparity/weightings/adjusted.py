@@ -45,9 +45,6 @@ class AvailabilityAdjusted(Weighting[None]):
         checks.not_negative("a", self.a)
         checks.not_negative("b", self.b)
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own: the ledger counts rounds online."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """Clipped pi^-power, over N or over their sum."""
         online = ledger.online[rows.clients] + (rows.ages == 0)

@@ -29,9 +29,6 @@ class UtilityCompensated(Weighting[None]):
     def __post_init__(self) -> None:
         checks.between("gamma", self.gamma, 0, 1e6)
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own: the ledger has the utilities."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """1 + gamma x how far below the mean, normalised."""
         seen = ledger.normalised_utility()

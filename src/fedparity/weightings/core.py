@@ -39,9 +39,6 @@ class Core(Weighting[None]):
         checks.positive("bound", self.bound)
         checks.between("margin", self.margin, 1e-9, 1)
 
-    def init(self, num_clients: int) -> None:
-        """No memory."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """1 / (|S| (M - F_k))."""
         room = np.maximum(self.bound - losses_of(rows), self.margin * self.bound)

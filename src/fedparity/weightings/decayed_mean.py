@@ -42,9 +42,6 @@ class DecayedMean(Weighting[None]):
         checks.not_negative("eta0", self.eta0)
         checks.not_negative("lam", self.lam)
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """Eta over its sum, or the paper's sum."""
         fresh = rows.ages == 0

@@ -25,9 +25,6 @@ class Mean(Weighting[None]):
 
     reference: ClassVar[str] = FEDAVG
 
-    def init(self, num_clients: int) -> None:
-        """No memory."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """1 / number of rows."""
         return np.full(len(rows.clients), 1 / max(1, len(rows.clients))), state
@@ -39,9 +36,6 @@ class BySize(Weighting[None]):
 
     reference: ClassVar[str] = FEDAVG
 
-    def init(self, num_clients: int) -> None:
-        """No memory."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """n_k / sum of n_j."""
         return rows.sizes / max(1.0, float(rows.sizes.sum())), state
@@ -52,9 +46,6 @@ class OverAll(Weighting[None]):
     """Every update counts 1/N, so that those missing shrink the step."""
 
     reference: ClassVar[str] = FEDAVG
-
-    def init(self, num_clients: int) -> None:
-        """No memory."""
 
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """1 / N."""

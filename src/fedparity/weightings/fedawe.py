@@ -42,9 +42,6 @@ class FedAwe(Weighting[None]):
         if self.clip is not None:
             checks.positive("clip", self.clip)
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own: the ledger knows when a client was last here."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """gap/m for a fresh row, (1 - gap)/m for an echo row."""
         fresh = rows.ages == 0

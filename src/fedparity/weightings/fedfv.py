@@ -44,9 +44,6 @@ class FairVector(Weighting[None]):
         checks.between("alpha", self.alpha, 0, 1)
         checks.at_least("tau", self.tau, 0)
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """Coefficients of the rescaled mean of projected updates."""
         fresh = np.flatnonzero(rows.ages == 0)

@@ -28,9 +28,6 @@ class FedLaAvg(Weighting[None]):
     goes_with: ClassVar[Mapping[str, str]] = {"memory": "running_sum", "local": "difference"}
     reference: ClassVar[str] = "Yan et al., Federated Optimization under Intermittent Client Availability, 2023"
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """Rate / N for the sum so far and for every difference."""
         return np.full(len(rows.clients), rows.rate / ledger.num_clients), state

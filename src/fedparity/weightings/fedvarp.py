@@ -30,9 +30,6 @@ class FedVarp(Weighting[None]):
     goes_with: ClassVar[Mapping[str, str]] = {"memory": "last_updates:own=keep"}
     reference: ClassVar[str] = "Jhunjhunwala et al., FedVARP: Tackling the Variance Due to Partial Client Participation"
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """1/m for what is fresh; 1/N for what is remembered, less 1/m for those that are here."""
         fresh, doubled = fresh_and_doubled(rows)

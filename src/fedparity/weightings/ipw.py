@@ -51,9 +51,6 @@ class InverseProbability(Weighting[None]):
         checks.not_negative("a", self.a)
         checks.not_negative("b", self.b)
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own: the ledger counts participations."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """Clipped 1/p, over N or over their sum."""
         omega = 1 / participation(rows, ledger, self.p, self.a, self.b)

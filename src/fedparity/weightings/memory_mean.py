@@ -32,9 +32,6 @@ class MemoryMean(Weighting[None]):
     goes_with: ClassVar[Mapping[str, str]] = {"memory": "last_updates"}
     reference: ClassVar[str] = "Gu et al., Fast Federated Learning in the Presence of Arbitrary Device Unavailability"
 
-    def init(self, num_clients: int) -> None:
-        """No memory of its own."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """1 / N, or 1 / the number of clients with a row."""
         _, doubled = fresh_and_doubled(rows)

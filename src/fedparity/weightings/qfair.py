@@ -41,9 +41,6 @@ class QFair(Weighting[None]):
         """The same rule for clients that train with this learning rate."""
         return self if self.lipschitz is not None else replace(self, lipschitz=1 / rate)
 
-    def init(self, num_clients: int) -> None:
-        """No memory."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """L F_k^q / sum of h_k."""
         lipschitz = 10.0 if self.lipschitz is None else self.lipschitz

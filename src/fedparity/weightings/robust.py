@@ -34,9 +34,6 @@ class Clipped(Weighting[None]):
     def __post_init__(self) -> None:
         checks.positive("factor", self.factor)
 
-    def init(self, num_clients: int) -> None:
-        """No memory."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """1/m, less for longer updates."""
         if not len(rows.clients):
@@ -61,9 +58,6 @@ class GeometricMedian(Weighting[None]):
     def __post_init__(self) -> None:
         checks.at_least("steps", self.steps, 1, 10_000)
         checks.positive("smooth", self.smooth)
-
-    def init(self, num_clients: int) -> None:
-        """No memory."""
 
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """Weights 1 / distance to the weighted mean, until they settle."""
@@ -91,9 +85,6 @@ class Krum(Weighting[None]):
 
     def __post_init__(self) -> None:
         checks.between("bad", self.bad, 0, 0.49)
-
-    def init(self, num_clients: int) -> None:
-        """No memory."""
 
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """1/c for the c = m - f rows with the lowest scores."""

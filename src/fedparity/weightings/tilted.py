@@ -32,9 +32,6 @@ class Tilted(Weighting[None]):
     def __post_init__(self) -> None:
         checks.between("t", self.t, -1e6, 1e6)
 
-    def init(self, num_clients: int) -> None:
-        """No memory."""
-
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """Softmax of t F_k."""
         tilt = self.t * losses_of(rows)

@@ -6,5 +6,5 @@ from importlib import resources
 
 
 def read_starter(name: str) -> str:
-    """The text of one: `demo` (nine methods, availability that tells the data) or `compare` (what methods run in)."""
+    """The text of one: `demo` (nine methods), `compare` (what methods run in), `custom` (one's own, in comments)."""
     return (resources.files(__name__) / f"{name}.toml").read_text(encoding="utf-8")
