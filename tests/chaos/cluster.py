@@ -157,10 +157,6 @@ class Cluster:
         mark = f"{PART}={name}".encode()
         return [pid for pid in self.pids() if mark in _read(pid, "environ").split(b"\0")]
 
-    def at_rest(self):
-        """Whether no app of Flower runs."""
-        return not any(b"flwr-clientapp" in _read(pid, "cmdline") for pid in self.pids())
-
     def pids(self):
         """Every process that came from this test and lives."""
         return sorted(filter(_lives, descendants(os.getpid()) - self._before))
@@ -189,14 +185,21 @@ class Cluster:
                 os.waitpid(pid, os.WNOHANG)
 
     def end(self):
-        """Ask everybody to end; the commands of those who are left after that by process, which then are killed."""
+        """Ask everybody to end; the commands of those who are left after that by process, which then are killed.
+
+        Apps of nodes do not count: one whose message a killed SuperLink has lost waits for it as long as its SuperNode
+        runs, and a while longer. They are ended with their node, as systemd does (KillMode=control-group).
+        """
         for process in self.started.values():
             if process.poll() is None:
                 process.terminate()
         end = time.monotonic() + POLITE
-        while self.pids() and time.monotonic() < end:
+        while not all(map(_is_app, self.pids())) and time.monotonic() < end:
             self._take_note()
             time.sleep(0.2)
+        for pid in [pid for name in self.started for pid in self._parts(name) if _is_app(pid)]:
+            _signal(pid)
+            until(lambda pid=pid: not _lives(pid), POLITE, f"the end of {pid}")
         orphans = {pid: _command(pid) for pid in self.pids()}
         while left := self.pids():
             for pid in left:
@@ -215,6 +218,11 @@ def _lives(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def _is_app(pid):
+    """Whether a process is Flower's for one message to one node."""
+    return b"flwr-clientapp" in _read(pid, "cmdline")
 
 
 def _command(pid):
