@@ -16,7 +16,7 @@ from fedparity import AVAILABILITY, SCHEDULERS, Coordinator, InProcess, Intermit
 from fedparity.core.errors import ConfigError
 from fedparity.core.gate import Gate
 from fedparity.core.journal import Journal, to_json
-from fedparity.engines.flower import LocalGrid, Roster, TraceGate, client_app, codec, serve
+from fedparity.engines.flower import GridEngine, LocalGrid, Roster, TraceGate, client_app, codec, serve
 from fedparity.local import Ditto, Prox
 from fedparity.tasks import Logistic, Quadratic
 from flower_grids import HOSTILE, TASK, FakeGrid, N, served
@@ -276,6 +276,19 @@ def test_of_two_nodes_with_one_name_the_known_one_stays():
     assert roster.node[0] == 3
     assert Roster(roster.names).names == {0: "a", 1: "b"}
     assert Roster({0: "a", 2: "c"}).register({9: "d"}) == [3]  # an erased client's number is not given again
+
+
+def test_a_node_is_one_client_whatever_it_calls_itself_later():
+    """Who may connect once, with its key, is not five clients in turns, nor a new one each time it comes back."""
+    said = itertools.count()
+    grid = FakeGrid(app=client_app(lambda _: TASK, name=lambda _: f"name {next(said)}"))
+    grid.away = {k: range(k % 2, 1000, 2) for k in range(N)}  # each is gone every other round
+    grid.begin_round(-1)
+    engine = GridEngine(grid, min_clients=N, patience=1.0, poll=0.01)
+    assert engine.num_clients == N
+    for t in range(1000):
+        engine.available(t)
+    assert engine.num_clients == N == next(said)
 
 
 def test_a_node_id_of_64_bits_is_kept_as_text():
