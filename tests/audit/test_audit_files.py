@@ -266,6 +266,7 @@ BAD = {
     "round,selected\n0,1\n": "no column is the client",
     "round,phone\n0,a\n": "round 0, client 'phone': 'a' must be 1 or 0",
     "_step,a - client/1/selected,b - client/1/selected\n0,1,0\n": "its columns are of 2 runs ('a', 'b')",
+    "round,client/1/client\n0,a\n": "round 0, client 'client/1/client': 'a' must be 1 or 0",
     "client,selected\na,1\n": "no column is the round",
     "round,client,client_id,cid\n0,a,b,c\n": "",
     "round,client_id,cid\n0,b,c\n": "could both be the client",

@@ -33,8 +33,9 @@ HISTORY = ("metrics_distributed_fit", "metrics_distributed", "metrics_centralize
 """Parts of a Flower result in which a strategy may have logged who was asked."""
 WHO = {alias: flag for flag in FLAGS for alias in (flag, *ALIASES[flag])} | {"clients": "selected"}
 """Lists of clients by the names they go by."""
-METRIC = r"^(?:(.*) - )?(?:client|cid|device|node)[ _/.:-]*(.+)[/._:](" + "|".join(FIELDS) + ")$"
-"""A metric called after a client and a field; exports of charts put the run's name before it."""
+TOLD = tuple(field for field in FIELDS if field not in {"round", "client"})
+METRIC = r"^(?:(.*) - )?(?:client|cid|device|node)[ _/.:-]*(.+)[/._:](" + "|".join(TOLD) + ")$"
+"""A metric called after a client and what it tells of it; exports of charts put the run's name before it."""
 ROUND_NAME = re.compile(r"(?i:round|rnd|step|r|t)?[ _-]*(\d{1,15})")
 
 
