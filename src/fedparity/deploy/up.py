@@ -106,7 +106,8 @@ class Up:
         switches = ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
         cluster.start("superlink", ["flower-superlink", *switches, *_words(options)])
         until = time.monotonic() + LISTENS
-        while not answers(LOOPBACK, port):
+        # It may answer before the keeper's word of its process was heard.
+        while not (answers(LOOPBACK, port) and "superlink" in cluster.pids):
             self._hear(cluster)
             if time.monotonic() > until:
                 raise RoundError(f"the SuperLink does not listen on port {port}: {cluster.last_words('superlink')}")
