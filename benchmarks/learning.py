@@ -50,7 +50,7 @@ GIVEN = {("digits", "label_skewed"): 0.05}
 DRAWS, FIRST_DRAW = 30, 600
 COUNTS = ("selection_gap", "selection_gap_limit", "gini", "gini_limit")
 MEAN = {"weighting": "memory_mean:over=seen", "memory": "last_updates:own=replace"}
-MOMENTUM = {"server": "sgd:rate=.15,momentum=.95"}
+MOMENTUM = {"server": "sgd:rate=.1,momentum=.97"}
 OWN: dict[str, dict[str, Any]] = {
     "uniform_momentum": {"scheduler": "uniform"} | MOMENTUM,
     "parity_momentum": {"scheduler": "parity"} | MOMENTUM,
