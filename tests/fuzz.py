@@ -154,7 +154,7 @@ def condition(_):
 def component(_):
     from fedparity.schedulers import SCHEDULERS
 
-    seeds = [b"with_quota:inner=parity:target=0.5,quota=2", b"parity:target=share,horizon=48,ahead=false", b"oort"]
+    seeds = [b"with_quota:inner=parity:target=0.5,quota=2", b"parity:target=share,horizon=0", b"oort"]
     return seeds, lambda data: SCHEDULERS.build(data.decode("utf-8", "replace"))
 
 

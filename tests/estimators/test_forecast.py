@@ -149,3 +149,17 @@ def test_the_oracle_samples_what_comes():
     found = Oracle(trace).futures(state, np.zeros(20, dtype=bool), 18, 2, np.random.default_rng(0))
     assert np.array_equal(found[:, 0], trace.matrix()[12:])
     assert np.array_equal(found[:, 0], found[:, 1])
+
+
+def test_what_few_sessions_tell_of_a_client_is_not_believed():
+    """A day and a half of long sessions: who was there is mostly luck."""
+    said, true = [], []
+    for seed in range(8):
+        model = Markov(nu=0.97, low=0.02, high=0.4)
+        trace, forecast = model.draw(100, 78, seed), Forecast()
+        state = forecast.init(100)
+        for t in range(78):
+            state = forecast.observe(state, trace.online(t))
+        said.append(forecast.estimate(state, np.arange(100)).std())
+        true.append(model.client_rates(100, seed).std())
+    assert np.mean(said) <= 0.4 * np.mean(true)

@@ -17,10 +17,11 @@ SKEWED = "label_skewed:p_min=.02"
 
 
 @functools.cache
-def outcome(method, availability, seed, rate=0.3):
+def outcome(method, availability, seed, rate=0.3, scheduler=None):
     """CV of u / pi, and over the last tenth of the rounds the accuracy of the mean client and the worst tenth."""
     people = {"clients": CLIENTS, "availability": availability}
-    spec = Spec(methods=[method], seed=seed, rounds=ROUNDS, cohort=4, population=people, training={"rate": rate})
+    chosen = method if scheduler is None else {"name": method, "scheduler": scheduler}
+    spec = Spec(methods=[chosen], seed=seed, rounds=ROUNDS, cohort=4, population=people, training={"rate": rate})
     task, trace = build_task(spec, seed), draw_trace(spec)
     scores = []
 
@@ -45,7 +46,7 @@ def test_utility_is_evened_out_and_the_model_learns(availability):
     """Ranking by least u / pi would leave more than uniform does, and lose thirty points of accuracy."""
     uneven, usual, _ = means("uniform", availability)
     even, reached, _ = means("parity_utility", availability)
-    assert even <= 0.8 * uneven
+    assert even <= 0.7 * uneven
     assert reached >= usual - 0.05
 
 
@@ -66,14 +67,29 @@ def test_the_whole_system_serves_those_whose_labels_are_rarely_there(method):
     assert lowest >= worst + 0.1
 
 
+def test_the_light_system_bears_the_usual_rate():
+    """Turns in step, the rare first, made momentum follow one kind of clients after another: 15 points below uniform."""
+    _, usual, worst = means("uniform", SKEWED, rate=0.3)
+    _, reached, lowest = means("cup_light", SKEWED, rate=0.3)
+    assert reached >= usual + 0.02
+    assert lowest >= worst + 0.05
+
+
+def test_spread_turns_let_a_fair_schedule_learn_from_everybody():
+    _, in_step, worst = means("least_served", SKEWED, rate=0.05)
+    _, spread, lowest = means("spread", SKEWED, rate=0.05, scheduler="parity:horizon=0")
+    assert spread >= in_step + 0.02
+    assert lowest >= worst
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("availability", ["bernoulli", "paper_like"])
 def test_utility_is_evened_out_as_the_page_says(availability):
     uneven, usual, _ = means("uniform", availability, seeds=6)
     other, _, _ = means("parity_opportunity", availability, seeds=6)
     even, reached, _ = means("parity_utility", availability, seeds=6)
-    assert even <= 0.65 * uneven
-    assert even <= 1.05 * other
+    assert even <= 0.6 * uneven
+    assert even <= other
     assert reached >= usual - 0.03
 
 

@@ -306,6 +306,28 @@ def test_mifa_in_a_run_remembers_gradients_not_steps(rate, over):
     assert found.params == pytest.approx(w, rel=1e-5)
 
 
+@pytest.mark.parametrize("rate", ["constant", "inverse", "sqrt:every=2"])
+def test_fedvarp_may_count_old_updates_at_the_rate_of_today(rate):
+    """Against a plain loop over gradients: at the rate of their day, old updates would outweigh what is fresh."""
+    task, course = Quadratic.random(4, dim=3, seed=2), RATE_SCHEDULES.build(rate)
+    w, memory = np.ones(3), {}
+    for t, ids in enumerate(ROUNDS):
+        eta, came = task.rate * course.scale(t), {}
+        for k in ids:
+            local = w.copy()
+            for _ in range(task.steps):
+                local -= eta * task.curvature[k] * (local - task.centres[k])
+            came[k] = (w - local) / eta
+        known = sum(memory.values(), np.zeros(3)) / 4
+        fresh = [came[k] - memory.get(k, np.zeros(3)) for k in ids]
+        w = w - eta * (known + (np.mean(fresh, axis=0) if ids else 0.0))
+        memory |= came
+    now = run_fixed("fedvarp:at=now", "last_updates", rate=rate)
+    assert now.params == pytest.approx(w, rel=1e-5)
+    then = run_fixed("fedvarp", "last_updates", rate=rate)
+    assert (then.params == pytest.approx(w, rel=1e-5)) == (rate == "constant")
+
+
 @pytest.mark.parametrize("rate", ["constant", "inverse"])
 def test_fedlaavg_in_a_run_is_mifa_also_where_rates_decay(rate):
     light = run_fixed("fedlaavg", "running_sum", "difference", rate)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedparity import Ledger
-from fedparity.schedulers.gains import Gains, Line, Trust
+from fedparity.schedulers.gains import Gains, Line
 
 N = 6
 
@@ -68,41 +68,3 @@ def test_skew_tells_whether_who_is_rare_fares_worse(rare, skewed):
     ledger = a_ledger([10, 10, 10, 1, 1, 1])
     credited(gains, ledger, list(range(N)), 0.1, [1.0, 1.0, 1.0, rare, rare, rare])
     assert (gains.skew() > 1.2) == skewed
-
-
-def spread_ledger(*utility: float, rounds: int = 20) -> Ledger:
-    """Clients that were always there, with what each was credited."""
-    ledger = Ledger.empty(len(utility))
-    ledger.rounds = rounds
-    ledger.online[:] = rounds
-    ledger.utility[:] = utility
-    return ledger
-
-
-class Own:
-    """Gains that are the clients' own."""
-
-    def own(self) -> float:
-        return 1.0
-
-
-def test_trust_grows_while_clients_come_closer_and_falls_as_they_part():
-    trust = Trust()
-    trust.review(Own(), spread_ledger(1, 2, 3))
-    assert trust.level == 0.1  # there was nothing to compare with
-    trust.review(Own(), spread_ledger(2, 3, 4))
-    assert trust.level == 0.2
-    trust.review(Own(), spread_ledger(2, 2, 8))
-    assert trust.level == 0.1
-    trust.review(Own(), spread_ledger(2, 2, 9))  # less trust did not help either
-    assert trust.level == 0.2
-
-
-def test_trust_is_reviewed_now_and_then_and_never_above_one():
-    trust = Trust(level=0.9, spread=5.0)
-    trust.review(Own(), spread_ledger(1, 1, 2, rounds=21))
-    assert (trust.level, trust.spread) == (0.9, 5.0)
-    trust.review(Own(), spread_ledger(1, 1, 2))
-    assert trust.level == 1.0
-    trust.review(Own(), spread_ledger(0, 0, 0))
-    assert trust.level == 1.0

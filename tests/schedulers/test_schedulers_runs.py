@@ -404,8 +404,44 @@ def halves(scheduler):
 
 def test_parity_puts_nobody_off_for_long_within_a_horizon():
     assert halves("parity") <= 0.2
-    assert 0.35 < halves("parity:horizon=12") < halves("parity:ahead=false") + 0.1
+    assert 0.35 < halves("parity:horizon=12") < halves("parity:horizon=0") + 0.1
+
+
+def alike_in_a_cohort(scheduler):
+    """Of all pairs within cohorts, the share that comes equally often, against chance: ten kinds of clients."""
+    kinds = np.arange(100) % 10
+    trace = Trace.from_matrix(stream(4, "m").random((200, 100)) < np.linspace(0.1, 1, 10)[kinds])
+    pairs = []
+
+    class Watch:
+        def on_round(self, method, record, ledger, params):
+            mine = kinds[record.selected]
+            pairs.append([(mine == kind).sum() for kind in range(10)])
+
+    engine = Intermittent(NoTraining(100), trace)
+    run(Coordinator(5, scheduler=scheduler), engine, 200, num_clients=100, observers=[Watch()])
+    counts = np.array(pairs)
+    shares = counts.sum(0) / counts.sum()
+    together = (counts * (counts - 1)).sum() / (counts.sum(1) * (counts.sum(1) - 1)).sum()
+    return together / (shares**2).sum()
+
+
+def test_a_turn_is_spread_over_clients_that_come_alike():
+    """Who comes alike often holds alike data: asked together, turn after turn, the model would follow one kind at a time."""
+    assert alike_in_a_cohort("least_served") > 1.5
+    assert alike_in_a_cohort("parity:horizon=0") < 1.1
+    assert alike_in_a_cohort("parity") < 1.3
+
+
+def test_spread_turns_cost_next_to_nothing_in_counts():
+    """Places draw together in the last two turns, so that nobody misses the last one for its place."""
+    apart = []
+    for seed in range(10):
+        trace = AVAILABILITY.build("bernoulli").draw(100, 200, seed)
+        done = run(Coordinator(5, scheduler="parity"), Intermittent(NoTraining(100), trace), 200, num_clients=100)
+        apart.append(int(np.ptp(done.ledger.selected)))
+    assert np.mean(apart) <= 0.6
 
 
 def test_what_is_promised_per_round_online_does_not_look_ahead():
-    assert halves("parity:target=opportunity") == halves("parity:target=opportunity,ahead=false") > 0.4
+    assert halves("parity:target=opportunity") == halves("parity:target=opportunity,horizon=0") > 0.4

@@ -11,7 +11,7 @@
 * `rate_k` is the posterior mean of the client's rate in that chain. A round that begins or ends a session is a fresh
   draw; one that is like the last is so with probability (1 - nu) pi / (nu + (1 - nu) pi) (online) or the same with
   1 - pi (offline), and counts for as much: a long session is not taken for a high rate. The prior is a Beta law with
-  the moments of all clients' counts so far (empirical Bayes).
+  the moments of all clients' counts so far (empirical Bayes), narrower while few independent rounds were seen.
 * `rhythm` is the population's day, in `bins` parts of a period of `period` rounds, relative to its mean; `own_k` is the
   client's own, each part shrunk towards the population's by `shrink` visits. A population without a rhythm learns a
   flat one.
@@ -36,6 +36,8 @@ from fedparity.core.types import BoolArray, FloatArray, Ids
 
 FULL = np.iinfo(np.uint16).max
 LONGEST, BISECTIONS = 0.995, 20
+DOUBT = 3.0
+"""Independent rounds after which half of what clients differ by is believed."""
 ORACLE: Final = "oracle"
 """What the estimator that knows a trace is called: it is in no table, since it must be given one."""
 
@@ -124,6 +126,8 @@ class Forecast(Estimator[Memory]):
         spread = state.squares / (n * t * t) - mean * mean
         # Var(count / t) = mean (1 - mean) (rho + (1 - rho) / seen) for a Beta-binomial with correlation rho.
         rho = (spread / (mean * (1 - mean)) - 1 / seen) / max(1 - 1 / seen, 1e-9)
+        # What spreads beyond chance is told by rounds that are independent: a few long sessions tell next to nothing.
+        rho = float(np.clip(rho, 0.0, 1.0)) * (seen - 1) / (seen - 1 + DOUBT)
         # rho = 1 / (a + b + 1), so this is a + b: how many rounds the population's mean counts for.
         prior = 1 / float(np.clip(rho, 0.01, 0.99)) - 1
         online = state.online[clients]

@@ -43,7 +43,7 @@ def _cup(summary: str, scheduler: str) -> Method:
     with a fixed delay, which swings at rates that random turns bear. FedVARP counts what is fresh in full and corrects
     it by the memory; it is unbiased where everybody is asked alike, which is what the schedule sees to.
     """
-    return Method(summary, scheduler, "fedvarp", "last_updates:own=keep", "utility", reference=CUP)
+    return Method(summary, scheduler, "fedvarp:at=now", "last_updates:own=keep", "utility", reference=CUP)
 
 
 _OURS = {
@@ -58,15 +58,15 @@ _OURS = {
     ),
     "cup": _cup(
         "The whole system: parity's schedule, utility credited to the absent, their last updates in the step.",
-        "parity:horizon=48",
+        "parity",
     ),
     "cup_opportunity": _cup("The same, towards equal selections per round online.", "parity:target=opportunity"),
     "cup_utility": _cup("The same, towards equal utility per round online.", "parity:target=utility"),
     "cup_light": Method(
         "The same without stored updates: parity's schedule, utility credit, server momentum.",
-        "parity:ahead=false",  # what momentum remembers is recent: turns must be even on the way, not only in the end
+        "parity:horizon=0",  # what momentum remembers is recent: turns must be even on the way, not only in the end
         surrogate="utility",
-        server="sgd:rate=.1,momentum=.97",  # 33 rounds: more than a turn of everybody takes where 5 of 100 are asked
+        server="sgd:rate=.05,momentum=.97",  # 33 rounds: more than a turn of everybody takes where 5 of 100 are asked
         reference=CUP,
     ),
     "parity_surrogate": Method("Parity, with utility surrogates for the absent.", "parity", surrogate="utility"),

@@ -30,7 +30,7 @@ SCHEDULERS: Registry[Scheduler[Any]] = Registry(
     {
         "parity": Parity,
         "parity_deployment": partial(
-            WithQuota, inner="with_company:inner=parity:ratio=1.1;;ahead=false;;newcomers=last", lifetime=1.05
+            WithQuota, inner="with_company:inner=parity:ratio=1.1;;horizon=0;;newcomers=last", lifetime=1.05
         ),
         "rollout": Rollout,
         "uniform": Uniform,

@@ -40,10 +40,6 @@ PAIRS = 3
 """Credits with a loss known before them that make a line."""
 MOST_OWN = 2 / 3
 """Of rho_k: one credit never counts for more than two of an unknown client."""
-REVIEW, LEAST_TRUST = 20, 0.02
-"""Rounds between two looks at what acting on gains brought; trust that is left to find out."""
-RIPE, DOUBTFUL, SURE = 2, 0.55, 0.65
-"""Credits per client, and shares of variance, between which gains come to be taken for the clients' own."""
 
 
 @dataclass(slots=True)
@@ -61,36 +57,6 @@ class Mean:
     def value(self) -> float:
         """The mean; 0 without values."""
         return self.total / self.weight if self.weight else 0.0
-
-
-@dataclass(slots=True)
-class Trust:
-    """How far gains that are the clients' own may be acted on: as far as that is seen to bring clients closer.
-
-    Every `REVIEW` rounds the spread of u_k / pi_k is looked at, and trust doubled or halved: the way it went before if
-    clients came closer, the other way if they parted. Where clients do not gain by being asked more, giving them more
-    slots only takes them from others.
-    """
-
-    level: float = 0.1
-    spread: float = 0.0
-    """Coefficient of variation of u_k / pi_k at the last review; 0 before the first."""
-    rising: bool = True
-    """Which way trust went last."""
-
-    def review(self, gains: Gains, ledger: Ledger) -> None:
-        """Look at what came of it, if it is time to."""
-        if not ledger.rounds or ledger.rounds % REVIEW:
-            return
-        seen = ledger.online > 0
-        given = ledger.utility[seen] / ledger.online[seen]
-        if not len(given) or given.mean() <= 0:
-            return
-        spread = float(given.std() / given.mean())
-        if self.spread and gains.own() > 0:
-            self.rising = self.rising == (spread < self.spread)
-            self.level = min(max(self.level * (2.0 if self.rising else 0.5), LEAST_TRUST), 1.0)
-        self.spread = spread
 
 
 @dataclass(slots=True)
@@ -140,6 +106,8 @@ class Gains:
     """Credit over the loss known before."""
     lately: Mean
     """Loss after the round, of each participation."""
+    start: Mean
+    """What each client lost before its first credit."""
     evenly: Mean
     """The same, each client counted 1 / pi_k."""
     clients: int
@@ -157,7 +125,7 @@ class Gains:
     def none(cls, num_clients: int) -> Gains:
         """Nothing was credited."""
         zeros, times, unknown = np.zeros, np.zeros(num_clients, np.int32), np.full(num_clients, np.nan)
-        means = (Mean(), Mean(), Mean(), Line(), Mean(), Mean())
+        means = (Mean(), Mean(), Mean(), Line(), Mean(), Mean(), Mean())
         return cls(zeros(num_clients), zeros(num_clients), times, unknown, *means, 0, 0, 0.0, 0.0, 0.0, 0.0)
 
     def learn(self, clients: Ids, ledger: Ledger) -> None:
@@ -184,6 +152,7 @@ class Gains:
         self.next.add(before[again], credit[again], fade)
         rarity = ledger.rounds / ledger.online[clients]
         self.lately.add(now, fade)
+        self.start.add(now[~again] + credit[~again], 1.0)
         self.evenly.add(now * rarity, fade, float(rarity.sum()))
         self.loss[clients] = now
 
@@ -208,12 +177,6 @@ class Gains:
         excess = max((among - within) * (k - 1) / (n - self.imbalance / n), 0.0)
         return excess / (excess + within)
 
-    def own(self) -> float:
-        """From 0, gains are luck and timing, to 1, they are the client's own and last."""
-        if self.number < RIPE * self.clients:
-            return 0.0
-        return min(max((self.explained() - DOUBTFUL) / (SURE - DOUBTFUL), 0.0), 1.0)
-
     def spread(self) -> float:
         """Squared coefficient of variation of relative gains."""
         return max(self.squares * self.number / self.sum**2 - 1, 0.0) if self.sum > 0 else 0.0
@@ -221,6 +184,10 @@ class Gains:
     def skew(self) -> float:
         """How much more clients lose, each counted alike, than those that are there; 1 while nothing is known."""
         return self.evenly.value() / self.lately.value() if self.lately.value() > 0 else 1.0
+
+    def learned(self) -> float:
+        """The share of what clients lost before their first credit that they lose no more."""
+        return max(1 - self.lately.value() / self.start.value(), 0.0) if self.start.value() > 0 else 0.0
 
     def outstanding(self, clients: Ids) -> FloatArray:
         """What each client's loss says that its next credit may be; of one not yet credited, its first two."""

@@ -1,23 +1,30 @@
 """Parity, our own: closed-loop on the ledger, towards a target that is named.
 
-    S_k + 1/2 + r R_k
-    -----------------  ->  the m smallest are asked          r = slots filled / rounds online, of all clients so far
-         pi_k^beta
+    S_k + place_k + r R_k
+    ---------------------  ->  the m smallest are asked      r = slots filled / rounds online, of all clients so far
+          pi_k^beta
 
 S_k is what client k has been given, R_k in how many of the remaining rounds it is expected online, and r the rate at
 which an online round is turned into a selection: the numerator is where k will end up if the loop did nothing more for
 it, so a client that will seldom be back is asked before one that can wait. r is a mean over the rounds so far: with the
-rate of the moment the order of two clients would turn with the time of day. The half centres the step that a selection
-makes. The outlook counts in full by default: other weights, fixed or learned from how forecasts came true (the slope of
-rounds that came on rounds said), and outlooks that level off were tried; what they win where forecasts do not come true
-(`docs/results.md` says where that is) they lose elsewhere.
+rate of the moment the order of two clients would turn with the time of day. Other weights of the outlook, fixed or
+learned from how forecasts came true, and outlooks that level off were tried; what they win where forecasts do not come
+true (`docs/results.md` says where that is) they lose elsewhere.
+
+**A turn is spread.** Counts say who has had fewer turns, not who comes first among equals. If that were the rarest, or
+nobody in particular, clients that come alike would be asked together, turn after turn: where who comes alike holds
+alike data, one cohort knows some labels only and the next others, and the model follows whoever was asked last. So
+each client has a place of its own within a turn, k times the golden ratio modulo 1, which spreads any numbering
+evenly. In the last `LAST_TURNS` turns places draw together at 1/2: then who is rare comes first, so that it is not
+missed. From beta = 1 on there are no places: S_k / pi_k orders clients that come alike by their rates already, and a
+place would round small S_k badly.
 
 Equal in the end is not even on the way: with the whole outlook, clients that are always there are put off until the
 rare ones have had their turns, more than half of a long run. Counts do not mind; a model does, since early rounds learn
 from the rare alone and late ones from the rest. `horizon` counts the outlook of so many rounds only, which bounds how
-long anybody is put off; towards the end it is the whole again. A day of 48 rounds costs next to nothing in counts
-(`docs/learning.md`); `ahead = false`, one selection, is the evenest. What is promised per round online needs no
-outlook: from beta = 1 on it is one selection long.
+long anybody is put off; towards the end it is the whole again. Two days of 48 rounds cost next to nothing in counts
+(`docs/learning.md`); 0, one selection, is the evenest. What is promised per round online needs no outlook: from
+beta = 1 on it is one selection long.
 
     target = share        beta = 0: everybody the same S_k, as far as availability allows
     target = opportunity  beta = 1: everybody the same S_k / pi_k
@@ -31,27 +38,27 @@ phi_alpha' (x) = x^-alpha: the slot goes to the largest marginal welfare,
 
     g_k x_k^-alpha          x_k = (u_k + s_k + o_k) / pi_k          o_k = pi_k G (t / left) log(1 + left / t)
 
-g_k is what asking k now is expected to gain (`fedparity.schedulers.gains`), so that who gains nothing scores nothing.
+g_k is what asking k now is expected to gain (`fedparity.schedulers.gains`): who gains nothing is held back as far as
+the band below goes, so that it cannot starve the model.
 o_k is the outlook, one selection at the usual gain G if gains fall like 1 / t. s_k is what this slot
 may make of x_k, since a large gain of a client with a small pi_k cannot be taken back: c g_k, half a gain if gains are
 all alike and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4), or what is outstanding, if that is more. With
-unit gains this is the order of target = opportunity.
+unit gains this is the order of target = opportunity. At alpha = 1, proportional fairness, a client that scales its
+reports changes nothing.
 
-Equal opportunity is also what the order is held to: relative to medians, x_k g_k^(-1/alpha) stays between 1 / sqrt(b)
-and b^2 times its counterpart with unit gains, b = 1.5^((1 - r)^2 q), or 1 if a third of those online are asked: a
-client whose utility is luck or timing is neither dropped nor pampered for it. q is 1 as long as who is rare fares like
-everybody else and falls to 0 as their losses stay behind (`skew` from 1.02 to 1.1): where availability tells the data,
-holding back who gains much would starve the model of what only they know, so that there the rule is equal opportunity.
-Only once gains are seen to be the clients' own (`own` rises from 0 to 1, an analysis of variance) low utility has no
-other cure than slots: then the band opens, up to b^20, and 1 / alpha falls to 0, max-min fairness. Whoever gains
-nothing then comes last. It opens a little at first and further only while that is seen to bring u_k / pi_k closer
-together; where it drives them apart, because who has least does not gain by being asked more, it closes
-(`gains.Trust`). Nobody who gains is held back more than `HELD` times, so that the model goes on learning from
-everybody. At alpha = 1 a client that scales its reports changes nothing.
+A lot decides between near equals, x_k times exp(`LOT` t / T normal): clients that hold alike data gain alike and would
+be asked together, as above. It grows as the run goes on, because it is the last model that stays.
 
-Everything is observed by the server but utility, which clients report. `ratio` bounds what a report can do: the order
-stays within sqrt(ratio) of that by opportunity. A quota bounds what anything can do: `with_quota` around parity; rates
-and medians stay those of everybody online, hidden or not. With `newcomers = last`, who registers while the run is under
+The order by opportunity is what utility is held to: relative to medians, x_k g_k^(-1/alpha) stays within
+sqrt(`ratio`)^((1 - r)^2 q) of its counterpart with unit gains, or is that if a third of those online are asked, since
+there is no choice to make. q is 1 as long as who is rare fares like everybody else and falls to 0 as their losses stay
+behind (`skew` from 1.02 to 1.1): where availability tells the data, holding back who gains much would starve the model
+of what only they know, so that there the rule is equal opportunity. Narrower bands, and bands that open as they are
+seen to help, ended less even and not with a better model.
+
+Everything is observed by the server but utility, which clients report: `ratio` bounds what a report can do. A quota
+bounds what anything can do: `with_quota` around parity; rates and medians stay those of everybody online, hidden or
+not. With `newcomers = last`, who registers while the run is under
 way enters behind everybody who is online, so that nobody gains by registering anew; the price is that an honest
 newcomer waits for its turn like somebody who was just asked, and is not made up for the rounds before it came.
 """
@@ -69,14 +76,17 @@ from fedparity.core import checks
 from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Feedback, Scheduler
 from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
-from fedparity.schedulers.draws import lowest
-from fedparity.schedulers.gains import Gains, Trust
+from fedparity.schedulers.draws import lowest, unknown
+from fedparity.schedulers.gains import Gains
 
-BAND, OPEN, HELD, MOST_PRUDENT = 1.5, 20.0, 4.0, 4.0
+GOLDEN, LAST_TURNS = (math.sqrt(5) - 1) / 2, 2.0
+LOT, MOST_PRUDENT = 0.1, 4.0
 ALIKE, APART = 1.02, 1.1
 """Skews between which availability comes to be taken to tell the data."""
-CROWDED, NOTHING = 1 / 3, 0.05
-"""If more of those online are asked there is no choice to make; a relative gain below this is none."""
+LEARNED = 0.3, 0.6
+"""Shares learned between which a skew would have been seen: before, everybody loses alike."""
+CROWDED = 1 / 3
+"""If more of those online are asked there is no choice to make."""
 
 
 @dataclass(slots=True)
@@ -90,8 +100,6 @@ class Course:
     """Learned for target = utility alone."""
     entry: FloatArray = field(metadata=PER_CLIENT)
     """What each newcomer counts as having been given when it came; NaN: it has not been seen yet."""
-    trust: Trust = field(default_factory=Trust)
-    """How far gains may be acted on."""
 
     @property
     def rate(self) -> float:
@@ -106,14 +114,12 @@ class Parity(Scheduler[Course]):
     forecasts: ClassVar[bool] = True
     target: Literal["share", "opportunity", "utility"] | float = "share"
     """What is made equal: selections (share), selections or utility per round online, or S_k / pi_k^number."""
-    alpha: float = 2.0
+    alpha: float = 1.0
     """Target utility: 1 is proportional fairness, large values are max-min; below 1 who gains most counts more."""
-    ratio: float | None = None
-    """Largest ratio that reports can make in the order; higher trusts reports more; none: a band of its own."""
-    ahead: bool = True
-    """Below opportunity: whether to look to the end of the run; false: one selection, so nobody is put off for long."""
-    horizon: int | None = None
-    """Rounds' worth of outlook that counts: lower spreads turns more evenly over the run; none: all that is left."""
+    ratio: float = 100.0
+    """Target utility: largest ratio that reports can make in the order; higher trusts them more, 1 not at all."""
+    horizon: int = 96
+    """Below opportunity: rounds' worth of outlook that counts; 0, one selection, has the evenest turns."""
     newcomers: Literal["absent", "last"] = "absent"
     """Who registers late counts as one that was absent so far, or comes last of those online when it enters."""
 
@@ -123,11 +129,9 @@ class Parity(Scheduler[Course]):
         else:
             checks.between("target", self.target, 0, 4)
         checks.positive("alpha", self.alpha)
-        if self.horizon is not None:
-            checks.at_least("horizon", self.horizon, 1)
+        checks.at_least("horizon", self.horizon, 0)
         checks.one_of("newcomers", self.newcomers, ("absent", "last"))
-        if self.ratio is not None:
-            checks.between("ratio", self.ratio, 1, 1e6)
+        checks.between("ratio", self.ratio, 1, 1e6)
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -143,7 +147,6 @@ class Parity(Scheduler[Course]):
         """Take in what a round was worth to those that took part."""
         if state.gains is not None and feedback.reports:
             state.gains.learn(np.array([r.client for r in feedback.reports], dtype=np.int64), feedback.ledger)
-            state.trust.review(state.gains, feedback.ledger)
         return state
 
     def select(self, state: Course, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, Course]:
@@ -152,61 +155,72 @@ class Parity(Scheduler[Course]):
         whole = view.whole or view
         state.slots += min(whole.cohort, len(whole.available))
         state.online += len(whole.available)
-        behind = self._ends_up_with(state, whole)
+        by_lot, behind = False, self._ends_up_with(state, whole)
+        if state.gains is not None and state.gains.recent.value() > 0:
+            by_lot, behind = True, self._by_utility(state.gains, whole, behind, state.rate, rng)
         if self.newcomers == "last" and whole.ledger.since is not None:
             behind = _entered(state.entry, whole.available, whole.ledger.since, behind)
         if whole is not view:
             behind = behind[np.isin(whole.available, view.available, assume_unique=True)]
-        return lowest(view.available, behind, view.cohort, rng), state
+        cohort = lowest(view.available, behind, view.cohort, rng)
+        return unknown(cohort.clients) if by_lot else cohort, state
 
     def _ends_up_with(self, state: Course, view: RoundView) -> FloatArray:
+        """What each client will have been given, per round online as far as the target says."""
         ids, ledger = view.available, view.ledger
         beta = {"share": 0.0, "opportunity": 1.0, "utility": 1.0}.get(str(self.target))
         beta = float(self.target) if beta is None else beta
         outlook = self._outlook(state.rate, view) if beta < 1 else view.pi
-        given = ledger.selected[ids] + 0.5 + outlook
+        given = ledger.selected[ids] + 0.5 + max(1 - beta, 0.0) * self._place(view) + outlook
         if beta == 0:
             return given
-        online = (ledger.online[ids] + 1) / (ledger.rounds + 1)
-        by_count = np.asarray(given / online**beta, dtype=np.float64)
-        if state.gains is None or not len(ids) or state.gains.recent.value() <= 0:
-            return by_count
-        return self._by_utility(state.gains, view, outlook / online, by_count, state)
+        return np.asarray(given / ((ledger.online[ids] + 1) / (ledger.rounds + 1)) ** beta, dtype=np.float64)
+
+    def _place(self, view: RoundView) -> FloatArray:
+        """Where in a turn each client comes, between -1/2 and 1/2; all at 0 in the end."""
+        spread = 1.0
+        if view.remaining is not None:
+            turns = (view.rounds_left or 0) * view.cohort / view.ledger.num_clients
+            spread = min(turns / LAST_TURNS, 1.0)
+        return np.asarray(spread * (view.available * GOLDEN % 1.0 - 0.5), dtype=np.float64)
 
     def _outlook(self, rate: float, view: RoundView) -> FloatArray:
         """Selections that each client can still count on."""
         # Without a known end the outlook is one selection long: enough to prefer the rarer of two equals.
-        if view.remaining is None or not self.ahead:
+        if view.remaining is None or not self.horizon:
             return view.pi
         left = view.rounds_left or 0
-        counted = 1.0 if self.horizon is None or left <= self.horizon else self.horizon / left
+        counted = 1.0 if left <= self.horizon else self.horizon / left
         return np.asarray(rate * counted * view.remaining, dtype=np.float64)
 
     def _by_utility(
-        self, gains: Gains, view: RoundView, outlook: FloatArray, by_count: FloatArray, state: Course
+        self, gains: Gains, view: RoundView, by_count: FloatArray, rate: float, rng: np.random.Generator
     ) -> FloatArray:
         """Where utility puts each client, as far as the band around equal opportunity lets it."""
         ids, ledger, t = view.available, view.ledger, view.ledger.rounds + 1
+        if not len(ids):
+            return by_count
         gain, relative = gains.expected(ids)
         left = view.rounds_left or 0
         falling = t / left * math.log1p(left / t) if left else 1.0
         prudent = min(0.5 + 1.5 * gains.spread(), MOST_PRUDENT)
         online = (ledger.online[ids] + 1) / t
-        own = gains.own()
-        to_come = outlook * gains.recent.value() * falling
+        to_come = view.pi / online * gains.recent.value() * falling
         step = np.maximum(prudent * gain, gains.outstanding(ids))
         level = (gains.given(ids, ledger) + step) / online + to_come
+        level *= np.exp(LOT * t / (t + left) * rng.standard_normal(len(ids)))
         # The m largest of g x^-alpha are the m smallest of x g^(-1 / alpha).
-        key = level / np.median(level) / np.maximum(relative, 1e-9) ** ((1 - own) / self.alpha)
+        key = level / np.median(level) / np.maximum(relative, 1e-9) ** (1 / self.alpha)
         counted = by_count / np.median(by_count)
-        if self.ratio is not None:
-            return np.clip(key, counted / math.sqrt(self.ratio), counted * math.sqrt(self.ratio))
-        choice = (1 - state.rate) ** 2 if state.rate < CROWDED else 0.0
-        blind = min(max((APART - gains.skew()) / (APART - ALIKE), 0.0), 1.0)
-        band = BAND ** ((choice + (OPEN - 1) * own * state.trust.level) * blind)
-        return np.where(
-            relative < NOTHING, np.inf, np.clip(key, counted / math.sqrt(band), counted * min(band * band, HELD))
-        )
+        choice = (1 - rate) ** 2 if rate < CROWDED else 0.0
+        blind = _between(gains.skew(), APART, ALIKE) * _between(gains.learned(), *LEARNED)
+        band = math.sqrt(self.ratio) ** (choice * blind)
+        return np.clip(key, counted / band, counted * band)
+
+
+def _between(value: float, none: float, whole: float) -> float:
+    """From 0 at `none` to 1 at `whole`, in a straight line."""
+    return min(max((value - none) / (whole - none), 0.0), 1.0)
 
 
 def _entered(entry: FloatArray, ids: Ids, since: NDArray[np.int32], behind: FloatArray) -> FloatArray:

@@ -4,7 +4,8 @@
 
 Unbiased for *uniform* sampling only; under unequal availability use `fedstale`. A round in which nobody came steps
 along the memory, as the equation says; IBM/fedau's code makes no step then (`empty = "stay"`). Goes with memory
-`last_updates:own=keep`. We changed nothing.
+`last_updates:own=keep`. We changed nothing by default; with `at = now` an old update counts at the learning rate of
+today, as MIFA's: where rates decay, memories at the rate of their day would outweigh what is fresh.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class FedVarp(Weighting[None]):
 
     empty: Literal["memory", "stay"] = "memory"
     """What a round in which nobody came does: step along the memory, or stay."""
+    at: Literal["then", "now"] = "then"
+    """At which learning rate an old update counts: that of its day, or that of today."""
     goes_with: ClassVar[Mapping[str, str]] = {"memory": "last_updates:own=keep"}
     reference: ClassVar[str] = "Jhunjhunwala et al., FedVARP: Tackling the Variance Due to Partial Client Participation"
 
@@ -37,4 +40,5 @@ class FedVarp(Weighting[None]):
         if not m and self.empty == "stay":
             return np.zeros(len(fresh)), state
         share = 1 / max(1, m)
-        return np.where(fresh, share, 1 / ledger.num_clients - share * doubled), state
+        today = 1.0 if self.at == "then" or rows.rates is None else rows.rate / rows.rates
+        return np.where(fresh, share, (1 / ledger.num_clients - share * doubled) * today), state
