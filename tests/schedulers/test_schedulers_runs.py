@@ -427,7 +427,7 @@ def alike_in_a_cohort(scheduler):
 
 
 def test_a_turn_is_spread_over_clients_that_come_alike():
-    """Who comes alike often holds alike data: asked together, turn after turn, the model would follow one kind at a time."""
+    """Who comes alike often holds alike data: asked together, turn after turn, the model would follow one kind."""
     assert alike_in_a_cohort("least_served") > 1.5
     assert alike_in_a_cohort("parity:horizon=0") < 1.1
     assert alike_in_a_cohort("parity") < 1.3
