@@ -189,12 +189,13 @@ def _short(value: float, places: int, *, sign: bool = False) -> str:
 def _show_differences(found: Comparison) -> None:
     """The two numbers of the outcome against the reference; all others are in the files."""
     from fedparity.experiment.compare import ACCURACY, FAIRNESS
+    from fedparity.metrics.measures import heading
 
     keys = found.shown((ACCURACY, FAIRNESS))
     others = [name for name in found.methods if name != found.reference]
     if not keys or not others:
         return
-    titles = {ACCURACY: "accuracy", FAIRNESS: "avoidable Gini"}
+    titles = {ACCURACY: heading(ACCURACY, narrow=True), FAIRNESS: "avoidable Gini"}
     heads = [head for key in keys for head in (f"{titles[key]} [95 %]", "rank")]
     rows = []
     for name in found.methods:
