@@ -56,8 +56,9 @@ def test_what_the_scheduler_added_is_avoidable():
 
 @pytest.mark.parametrize("narrow", [True, False])
 def test_no_two_measures_have_one_heading(narrow):
-    """`run` shows accuracies over the last rounds, `compare` those of the last: under one head they were two numbers."""
-    heads = [heading(m.name, narrow=narrow) for m in RUN if not m.name.endswith("_online")]  # those stand behind theirs
+    """`run` shows accuracy over the last rounds, `compare` of the last: under one heading they were two numbers."""
+    names = [m.name for m in RUN if not m.name.endswith("_online")]  # those stand behind their measure
+    heads = [heading(name, narrow=narrow) for name in names]
     assert {head for head in heads if heads.count(head) > 1} == set()
 
 
