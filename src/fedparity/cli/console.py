@@ -38,8 +38,8 @@ Reading = Annotated[
     typer.Option(
         "--normaliser",
         metavar="RULE",
-        help="Compare utilities by availability, participation or imputed.",
-        show_default="the spec's, else availability",
+        help="Utility by availability, participation or imputed.",
+        show_default="the spec's",
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in the folder.")]
