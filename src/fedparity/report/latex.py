@@ -25,12 +25,15 @@ def latex_escape(text: str) -> str:
     return "".join(SPECIAL.get(c, c) if c.isprintable() else "?" for c in text)
 
 
-def to_latex(found: Comparison) -> str:
-    """A booktabs table: means and deviations, who leads in bold, a star at what is told apart."""
-    s = found.spec
+def to_latex(found: Comparison, erased: int = 0) -> str:
+    """A booktabs table: means and deviations, who leads in bold, a star at what is told apart.
+
+    erased: how many clients were erased from the runs.
+    """
+    s, gone = found.spec, f", {erased} of them erased" if erased else ""
     caption = (
         f"{len(found.methods)} methods on one trace of {s.population.clients} clients"
-        f" (availability: {latex_escape(shown_name(s.population.shown))}), {s.rounds} rounds,"
+        f" (availability: {latex_escape(shown_name(s.population.shown))}){gone}, {s.rounds} rounds,"
         f" {s.asked} asked per round:"
         f" mean $\\pm$ standard deviation over {len(found.seeds)} seed{'s' * (len(found.seeds) > 1)}."
         f" In bold: {found.table.led_by}. {latex_escape(found.note())}"
