@@ -92,6 +92,14 @@ def test_the_fairest_is_the_one_with_the_least_avoidable_gini(fedparity):
     assert f"Fairest by avoidable Gini: {best}. " in fedparity(*words)[1]
 
 
+def test_attacks_are_listed_as_what_the_command_takes(fedparity):
+    from fedparity.testing import ATTACKS
+
+    listed = json.loads(fedparity("list", "attacks", "--json")[1])["attacks"]
+    assert {entry["name"]: entry["summary"] for entry in listed} == {n: one.summary for n, one in ATTACKS.items()}
+    assert fedparity("list", "sleep")[1].startswith("sleep (attacks): Sleeps for half of the run, then stays.")
+
+
 def test_one_scheduler_is_not_called_the_fairest(fedparity):
     _, out, _ = fedparity(*SMALL)
     assert "Fairest" not in out

@@ -118,12 +118,22 @@ def test_completion_scripts(shell):
     assert "_FEDPARITY_COMPLETE" in done.stdout
 
 
-def test_completion_knows_commands_and_options():
-    def completed(*words):
-        at = str(len(words) - 1)
-        environment = {"_FEDPARITY_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": at}
-        return started(**environment).stdout.split()
+def completed(*words):
+    at = str(len(words) - 1)
+    environment = {"_FEDPARITY_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": at}
+    return started(**environment).stdout.split()
 
+
+def test_completion_knows_commands_and_options():
     assert completed("fedparity", "sch") == ["schedule"]
     assert completed("fedparity", "trace", "im") == ["import"]
     assert completed("fedparity", "schedule", "--drop") == ["--dropout", "--drop-open-end"]
+
+
+def test_completion_knows_names_also_after_a_comma():
+    assert completed("fedparity", "schedule", "--scheduler", "par") == ["parity", "parity_deployment"]
+    assert completed("fedparity", "schedule", "--availability", "ph") == ["phones"]
+    assert completed("fedparity", "compare", "--methods", "uniform,fedaw") == ["uniform,fedawe"]
+    assert completed("fedparity", "attack", "--attack", "sl") == ["sleep"]
+    assert completed("fedparity", "list", "att") == ["attacks"]
+    assert completed("fedparity", "list", "weightings", "qf") == ["qfair"]

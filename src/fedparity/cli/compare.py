@@ -17,6 +17,7 @@ from fedparity.cli.console import (
     Overwrite,
     Reading,
     Resume,
+    names_of,
     print_json,
     print_text,
     say,
@@ -40,7 +41,12 @@ def compare_command(
     runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="Folders of finished runs.")] = None,
     *,
     methods: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Run these first (fedparity list methods), or all.")
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="Run these first (fedparity list methods), or all.",
+            autocompletion=names_of("methods"),
+        ),
     ] = None,
     spec: Annotated[
         Path | None, typer.Option(help="A spec to run them in.", show_default="digits, phones, N=100, m=5")

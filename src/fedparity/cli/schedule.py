@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedparity.cli.console import AsJson, Bar, print_json, split_list
+from fedparity.cli.console import AsJson, Bar, names_of, print_json, split_list
 from fedparity.cli.show import Target, show_schedules
 from fedparity.core.errors import ConfigError
 
@@ -24,9 +24,19 @@ def schedule_command(
     *,
     scheduler: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,...", help="NAME[:key=value,...], several, or all (below).", show_default="parity"),
+        typer.Option(
+            metavar="A,B,...",
+            help="NAME[:key=value,...], several, or all (below).",
+            show_default="parity",
+            autocompletion=names_of("schedulers"),
+        ),
     ] = None,
-    availability: Annotated[str, typer.Option(help="NAME[:key=value,...], or the path of a trace file.")] = "bernoulli",
+    availability: Annotated[
+        str,
+        typer.Option(
+            help="NAME[:key=value,...], or the path of a trace file.", autocompletion=names_of("availability")
+        ),
+    ] = "bernoulli",
     clients: Annotated[
         int | None, typer.Option(help="Registered clients (N).", show_default="100, or the trace's")
     ] = None,
