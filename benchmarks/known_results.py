@@ -701,7 +701,7 @@ def produce(blocks: Sequence[Block], kept: dict[str, Any], save: Callable[[dict[
 
 
 def text_of(found: dict[str, Any]) -> str:
-    """The JSON as it is written: a line a run."""
+    """The JSON as it is written: one line per run."""
     text = json.dumps(found, indent=1, allow_nan=False)
     flat = json.JSONEncoder(allow_nan=False).encode
 

@@ -44,9 +44,10 @@ def test_the_version_stands_in_one_place():
     assert "version" not in PROJECT
 
 
-def test_every_url_is_public_and_labelled_as_package_indexes_know_it():
-    assert set(PROJECT["urls"]) >= {"Homepage", "Documentation", "Changelog"}
-    assert all(url.startswith("https://") for url in PROJECT["urls"].values())
+def test_urls_lead_somewhere():
+    """The package is on no index yet: a page of its own there would be a dead link."""
+    assert PROJECT["urls"]["Paper"] in text("CITATION.cff")
+    assert all(url.startswith("https://") and "pypi.org" not in url for url in PROJECT["urls"].values())
 
 
 def test_every_file_beside_the_code_is_declared_as_data_of_the_package():
@@ -124,10 +125,15 @@ def test_issue_forms_have_what_a_form_must(name):
 # --- release
 
 
-def test_the_changelog_has_an_entry_for_this_version_below_what_comes_next():
-    headings = re.findall(r"^## (.+)$", text("CHANGELOG.md"), flags=re.MULTILINE)
-    assert headings[0] == "[Unreleased]"
-    assert re.fullmatch(rf"\[{re.escape(fedparity.__version__)}\] - \d{{4}}-\d\d-\d\d", headings[1])
+def test_the_version_is_the_last_release_or_on_the_way_to_the_next():
+    """What is not released yet has a version of its own, so that its runs are not taken for the release's."""
+    before, _, coming = text("CHANGELOG.md").partition("\n## [Unreleased]\n")
+    assert "\n## " not in before
+    coming, released = re.split(r"^## \[([\d.]+)\] - \d{4}-\d\d-\d\d$", coming, flags=re.MULTILINE)[:2]
+    version, on_the_way = re.fullmatch(r"([\d.]+?)(\.dev\d+)?", fedparity.__version__).groups()
+    assert bool(coming.strip()) == bool(on_the_way)
+    numbers = [tuple(map(int, one.split("."))) for one in (version, released)]
+    assert numbers[0] > numbers[1] if on_the_way else numbers[0] == numbers[1]
 
 
 def test_an_entry_of_the_changelog_has_each_section_once():
@@ -141,7 +147,8 @@ def test_the_citation_has_what_its_format_requires_and_what_the_package_says():
     top = dict(re.findall(r"^([a-z-]+):(?: (.+))?$", cited, flags=re.MULTILINE))
     assert {"cff-version", "message", "title", "authors"} <= set(top)
     assert top["cff-version"] == "1.2.0"
-    assert top["version"] == fedparity.__version__
+    (released,) = re.findall(r"^## \[([\d.]+)\]", text("CHANGELOG.md"), flags=re.MULTILINE)[:1]
+    assert top["version"] == released, "who cites it cites a release"
     assert top["license"] == PROJECT["license"]
     assert f"[{top['version']}] - {top['date-released'].strip(chr(34))}" in text("CHANGELOG.md")
     (author,) = PROJECT["authors"]

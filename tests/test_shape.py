@@ -1,4 +1,7 @@
-"""The shape of the house: few entries at the top, no file and no class too large to hold in mind."""
+"""The shape of the house: few entries at the top, no file and no class of `src` too large to hold in mind.
+
+Tests, benchmarks and pages are read in parts: they may be longer (docs/architecture.md).
+"""
 
 import ast
 from pathlib import Path

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from fedparity.utility import UTILITIES
     from fedparity.weightings import WEIGHTINGS
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _HOMES = {
     "availability": ("AVAILABILITY",),

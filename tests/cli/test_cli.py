@@ -14,6 +14,7 @@ from fedparity import AVAILABILITY, MEASURES, SCHEDULERS, Cohort, Scheduler, Tra
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # typer uses what click has deprecated
     from fedparity.cli.schedule import COMPARED
+    from fedparity.cli.show import LEADS
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Click 9:DeprecationWarning")
 
@@ -79,8 +80,8 @@ def test_a_comparison_for_eyes_fits_80_columns_and_names_the_fairest(fedparity, 
     assert len(table) == 1 + len(COMPARED)
     assert max(map(len, out.splitlines())) <= 80
     assert [line.split()[0] for line in table[1:]] == list(COMPARED)
-    assert verdict.startswith(f"Fairest by {by}: ")
-    assert verdict.removeprefix(f"Fairest by {by}: ").split(". ")[0].split(" (not told apart")[0] in COMPARED
+    assert verdict.startswith(f"Fairest by {LEADS[by]}: ")
+    assert verdict.removeprefix(f"Fairest by {LEADS[by]}: ").split(". ")[0].split(" (not told apart")[0] in COMPARED
     assert "\x1b" not in out
 
 
@@ -88,7 +89,15 @@ def test_the_fairest_is_the_one_with_the_least_avoidable_gini(fedparity):
     words = (*SMALL, "--scheduler", "uniform", "--scheduler", "least_served", "--scheduler", "reactive")
     found = json.loads(fedparity(*words, "--json")[1])
     best = min(found, key=lambda entry: entry["gini_avoidable"])["scheduler"]
-    assert f"Fairest by share: {best}. " in fedparity(*words)[1]
+    assert f"Fairest by avoidable Gini: {best}. " in fedparity(*words)[1]
+
+
+def test_attacks_are_listed_as_what_the_command_takes(fedparity):
+    from fedparity.testing import ATTACKS
+
+    listed = json.loads(fedparity("list", "attacks", "--json")[1])["attacks"]
+    assert {entry["name"]: entry["summary"] for entry in listed} == {n: one.summary for n, one in ATTACKS.items()}
+    assert fedparity("list", "sleep")[1].startswith("sleep (attacks): Sleeps for half of the run, then stays.")
 
 
 def test_one_scheduler_is_not_called_the_fairest(fedparity):

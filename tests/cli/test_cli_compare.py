@@ -46,7 +46,7 @@ def test_json_alone_on_stdout_with_every_key(fedparity, tmp_path):
     found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert list(found) == [
         *("rounds", "seeds", "clients", "cohort", "availability", "reference"),
-        *("normaliser", "metrics", "cost", "note", "outcome", "files"),
+        *("normaliser", "metrics", "cost", "note", "outcome", "files", "erased"),
     ]
     assert (found["rounds"], found["seeds"], found["clients"], found["cohort"]) == (4, 2, 8, 2)
     assert found["reference"] == "parity"

@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from fedparity.cli.main import app
+from fedparity.cli.schedule import COMPARED
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Click 9:DeprecationWarning")
 
@@ -33,8 +34,10 @@ def test_a_help_page_says_everything_on_one_line_each(fedparity, monkeypatch, wo
     assert fedparity(*words, "-h") == (0, out, "")
     assert "\\[" not in out
     assert "\x1b" not in out
-    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("COLUMNS", "120")
     wide = fedparity(*words, "-h")[1]
+    listed = re.findall(r"^(?:Arguments|Options):\n((?:  .*\n)+)", f"{wide}\n", flags=re.MULTILINE)
+    assert not re.findall(r"^ {9,}\S.*", "".join(listed), flags=re.MULTILINE), "one line each, with the default"
     for parameter in command.params:
         assert parameter.help, f"{parameter.name} is not explained"
         name = parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar.strip("[].")
@@ -50,6 +53,12 @@ def test_a_list_of_commands_breaks_no_sentence_off(fedparity, words, command):
     for name, inner in getattr(command, "commands", {}).items():
         first = " ".join(inner.help.partition("\n\n")[0].split())
         assert f"{name} {first}" in out
+
+
+def test_the_help_of_schedule_names_what_all_is(fedparity):
+    """It is not every scheduler: some know the future, some need what a simulation without training has not."""
+    out = " ".join(fedparity("schedule", "-h")[1].split())
+    assert f"`all` is those aimed at equal shares, and the paper's rule: {', '.join(COMPARED)}." in out
 
 
 @pytest.mark.parametrize(("words", "command"), PAGES)
@@ -109,12 +118,22 @@ def test_completion_scripts(shell):
     assert "_FEDPARITY_COMPLETE" in done.stdout
 
 
-def test_completion_knows_commands_and_options():
-    def completed(*words):
-        at = str(len(words) - 1)
-        environment = {"_FEDPARITY_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": at}
-        return started(**environment).stdout.split()
+def completed(*words):
+    at = str(len(words) - 1)
+    environment = {"_FEDPARITY_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": at}
+    return started(**environment).stdout.split()
 
+
+def test_completion_knows_commands_and_options():
     assert completed("fedparity", "sch") == ["schedule"]
     assert completed("fedparity", "trace", "im") == ["import"]
     assert completed("fedparity", "schedule", "--drop") == ["--dropout", "--drop-open-end"]
+
+
+def test_completion_knows_names_also_after_a_comma():
+    assert completed("fedparity", "schedule", "--scheduler", "par") == ["parity", "parity_deployment"]
+    assert completed("fedparity", "schedule", "--availability", "ph") == ["phones"]
+    assert completed("fedparity", "compare", "--methods", "uniform,fedaw") == ["uniform,fedawe"]
+    assert completed("fedparity", "attack", "--attack", "sl") == ["sleep"]
+    assert completed("fedparity", "list", "att") == ["attacks"]
+    assert completed("fedparity", "list", "weightings", "qf") == ["qfair"]

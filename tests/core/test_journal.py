@@ -1,4 +1,4 @@
-"""One line a round: exact there and back, and chained."""
+"""One line per round: exact there and back, and chained."""
 
 import dataclasses
 import hashlib

@@ -25,7 +25,7 @@ from fitting import built, partners
 from stored_runs import same
 
 CLIENTS = 8
-"""As many as a forecast has bins: an array of that length is not one entry a client."""
+"""As many as a forecast has bins: an array of that length is not one entry per client."""
 VARIANTS = (
     [("scheduler", SCHEDULERS, name) for name in SCHEDULERS if name != "fixed"]
     + [("estimator", ESTIMATORS, name) for name in ESTIMATORS]

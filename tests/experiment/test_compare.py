@@ -6,18 +6,21 @@ import io
 import json
 import math
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.ledger import Normaliser
 from fedparity.experiment import compare as module
 from fedparity.experiment.compare import COMPARED, ComparedRun, Comparison, Contender, compare
 from fedparity.experiment.results import open_store
 from fedparity.experiment.runner import Callbacks, execute
 from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec_file import parse
-from fedparity.metrics import Table, gini, numbers, t_interval
+from fedparity.metrics import MEASURES, Table, gini, numbers, t_interval
+from fedparity.metrics.measures import heading
 from fedparity.report.latex import latex_escape, to_latex
 from fedparity.report.tradeoff import SIZE, _shared, draw_tradeoff, points
 
@@ -306,6 +309,30 @@ def test_latex_is_escaped_and_balanced(found):
     assert bare.count("{") == bare.count("}")
     assert all(line.count("&") in (0, 3, 4, 5) for line in re.sub(r"\\&", "", text).splitlines())
     assert latex_escape("a\nb\x1b") == "a?b?"
+
+
+def test_latex_is_plain_ascii_in_every_measure_and_reading(found):
+    """pdflatex stops at a Greek letter in text."""
+    for key in MEASURES:
+        assert latex_escape(heading(key) + heading(key, narrow=True)).isascii(), key
+    for by in get_args(Normaliser):
+        assert to_latex(dataclasses.replace(found, normaliser=by)).isascii()
+    assert (
+        latex_escape('π ≤ "β"') == r"$\pi$ $\leq$ \char34{}$\beta$\char34{}"
+    )  # \textquotedbl is not in every encoding
+
+
+def test_the_caption_says_the_rule_by_which_rows_are_bold(found):
+    wobble = np.array([0, 1, -1, 2, -2, 1, -1, 0]) / 1000
+    columns = {"a": 0.1 + wobble, "b": 0.2 - wobble, "c": 0.1024 - wobble}
+    few, enough = (to_latex(made_up(found, {name: v[:n] for name, v in columns.items()})) for n in (2, 8))
+    bold = [
+        [line.split()[0] for line in text.split("midrule")[-1].splitlines() if "mathbf" in line]
+        for text in (few, enough)
+    ]
+    assert bold == [["a"], ["a", "c"]]
+    assert "In bold: the best mean (2 of the 7 seeds that it takes to tell methods apart)." in few
+    assert "In bold: who leads, and who is not told apart from it." in enough
 
 
 def test_the_caption_states_the_setting(found):

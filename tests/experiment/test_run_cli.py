@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from commands import command as fedparity
-from fedparity.cli.show import RUN_COLUMNS
+from fedparity.cli.show import BESIDE, RUN_COLUMNS
 from fedparity.core.errors import OutputError
 from fedparity.experiment.results import FILES
 from fedparity.experiment.spec_file import parse
@@ -110,7 +110,7 @@ def test_run_shows_progress_a_table_an_outcome_and_the_report(tmp_path, spec):
     for line, entry in zip(lines[2:4], summary["methods"], strict=False):
         assert line.split() == [entry["method"], *" ".join(printed(key, entry[key]) for key in RUN_COLUMNS).split()]
     best = min(summary["methods"], key=lambda entry: entry["gini_avoidable"])["method"]
-    assert f"Fairest by share: {best}" in " ".join(lines)
+    assert f"Fairest by avoidable Gini: {best}" in " ".join(lines)
 
 
 def test_json_stands_alone_on_stdout_and_is_the_summary(tmp_path, spec):
@@ -128,9 +128,13 @@ def test_one_method_prints_a_line_a_round_and_is_not_called_the_fairest(tmp_path
     small = ("--set", 'methods=[{name="parity"}]', "--set", "seeds=2", "--set", "rounds=4")
     done = fedparity("run", spec.name, *small, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    rounds = [line for line in done.stdout.splitlines() if line.startswith("round ")]
-    assert [line.split()[1] for line in rounds] == [f"{t}/8" for t in range(1, 9)]
-    assert all(re.fullmatch(r"round \d/8  online \d+  asked \d  accuracy 0\.\d{3}  gap \d\.\d{3}", r) for r in rounds)
+    rounds = [line for line in done.stdout.splitlines() if line.startswith("seed ")]
+    expected = [f"seed {seed}/2, round {t}/4" for seed in (1, 2) for t in (1, 2, 3, 4)]
+    assert [line.partition("  ")[0] for line in rounds] == expected, "a spec with 4 rounds has no round 8"
+    assert all(
+        re.fullmatch(r"seed \d/2, round \d/4  online \d+  asked \d  accuracy 0\.\d{3}  gap \d\.\d{3}", r)
+        for r in rounds
+    )
     assert "Fairest" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "2 seeds" in done.stdout
@@ -138,6 +142,29 @@ def test_one_method_prints_a_line_a_round_and_is_not_called_the_fairest(tmp_path
     quiet = fedparity("run", spec.name, *small, "--json", "--overwrite", cwd=tmp_path)
     assert quiet.returncode == 0
     assert json.loads(quiet.stdout)["seeds"] == 2
+
+
+def test_what_failed_and_what_surrogates_credited_stand_in_a_table_of_their_own(tmp_path, spec):
+    """The first table counts requests; who was asked in vain was asked."""
+    small = ("--set", "seeds=2", "--set", "rounds=5", "--set", "methods=[{name='uniform'},{name='parity_surrogate'}]")
+    done = fedparity("run", spec.name, *small, "--set", "population.dropout=0.3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    heads = [line.split() for line in lines if line.startswith("method ")]
+    assert heads[1] == ["method", "gap", "gap", "done", "Gini", "Gini", "done", "V(u/pi)", "V(u/pi)+"]
+    rows = [line.split() for line in lines if line.startswith("parity_surrogate ")]
+    summary = json.loads((tmp_path / "runs" / "small" / "summary.json").read_text(encoding="utf-8"))["methods"][1]
+    assert rows[1][1:] == [printed(key, summary[key]) for pair in BESIDE for key in pair]
+    assert "done: of the updates that arrived and were used." in done.stdout
+    assert [line.partition(" done by")[0] for line in done.stderr.splitlines()[4:6]] == [
+        "seed 1/2, round 5/5",
+        "seed 2/2, round 1/5",
+    ]
+
+    nobody_fails = ("--set", "methods=[{name='uniform'},{name='parity'}]", "--overwrite", "--set", "rounds=5")
+    done = fedparity("run", spec.name, *nobody_fails, cwd=tmp_path)
+    assert "Gini done" not in done.stdout
 
 
 def test_what_is_undefined_is_a_dash(tmp_path, spec):

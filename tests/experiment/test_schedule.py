@@ -2,7 +2,9 @@
 
 import csv
 import io
+import math
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -168,11 +170,19 @@ def test_means_and_deviations_by_hand():
     assert all(f"{key}_sd" in result.means() for key in result.table().values)
 
 
-def test_progress_is_told_of_every_draw():
-    for workers in (1, 2):
+def test_progress_is_told_in_rounds_within_a_draw_and_at_its_end(monkeypatch):
+    """A draw of millions of rounds takes minutes: a bar that counts draws stands at 0/1 for all of them."""
+    setting = a_setting()
+    ends = [setting.rounds * draw for draw in (1, 2, 3)]
+    for workers, every, expected in (
+        (1, math.inf, ends),
+        (2, 0.0, ends),
+        (1, 0.0, sorted([*range(1, ends[-1] + 1), *ends])),
+    ):
+        monkeypatch.setattr(sys.modules["fedparity.experiment.schedule"], "EVERY", every)
         told = []
-        schedule(Uniform(), a_setting(), progress=told.append, workers=workers)
-        assert told == [1, 2, 3]
+        schedule(Uniform(), setting, progress=told.append, workers=workers)
+        assert told == expected
 
 
 def test_gains_lie_in_their_spread():

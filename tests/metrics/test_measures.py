@@ -54,6 +54,14 @@ def test_what_the_scheduler_added_is_avoidable():
     assert split == {"selection_gap", "gini", "cv_counts", "jain_counts", "max_minus_min", "never_served", "fill"}
 
 
+@pytest.mark.parametrize("narrow", [True, False])
+def test_no_two_measures_have_one_heading(narrow):
+    """`run` shows accuracy over the last rounds, `compare` of the last: under one heading they were two numbers."""
+    names = [m.name for m in RUN if not m.name.endswith("_online")]  # those stand behind their measure
+    heads = [heading(name, narrow=narrow) for name in names]
+    assert {head for head in heads if heads.count(head) > 1} == set()
+
+
 def test_at_the_limit_nothing_is_avoidable():
     best = numbers(an_outcome([3, 2, 2, 1], [4, 4, 2, 1], limit=np.array([3, 2, 2, 1]), fill_limit=1.0))
     assert {value for key, value in best.items() if key.endswith("_avoidable")} == {0}

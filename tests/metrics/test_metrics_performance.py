@@ -1,4 +1,4 @@
-"""One value a client as papers print it: worked numbers, FederatedScope's own formulas, edges."""
+"""One value per client as papers print it: worked numbers, FederatedScope's own formulas, edges."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from fedparity.cli.show import verdict_of
 from fedparity.core.errors import ConfigError, OutputError
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
@@ -404,6 +405,15 @@ def test_nobody_ever_online(monkeypatch):
     text = render(execute(spec()))
     assert "Nobody was ever online" in text
     assert "12 of 12 clients were never there" in text
+
+
+def test_one_who_was_never_there_is_one(monkeypatch):
+    from fedparity.experiment import runner
+
+    monkeypatch.setattr(runner, "draw_trace", lambda _: Trace.from_rounds(12, [np.arange(11)] * 15))
+    found = execute(spec())
+    assert "1 of 12 clients was never there" in render(found)
+    assert verdict_of(found.table, "share").endswith(" 1 client was never there.")
 
 
 def test_a_task_without_accuracy_says_so():

@@ -44,6 +44,8 @@ class Audit:
     """Groups with fewer clients are not shown."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """How it was asked for: enough to do it again."""
+    erased: int = 0
+    """Clients that were erased from a stored run: measures count them as never online, sentences do not."""
 
     @property
     def online_known(self) -> bool:
@@ -203,7 +205,7 @@ class Audit:
     def funnel(self) -> list[Step]:
         """From registered to used: clients at each step, and rounds of clients."""
         log, ledger = self.log, self.log.ledger
-        n, t = log.num_clients, log.num_rounds
+        n, t = log.num_clients - self.erased, log.num_rounds
         steps = [("registered", n, n * t)]
         if log.online is not None:
             steps.append(("online", int((ledger.online > 0).sum()), int(ledger.online.sum())))

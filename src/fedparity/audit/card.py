@@ -138,14 +138,15 @@ def _missing(told: Mapping[str, Any]) -> list[str]:
 
 def _why(told: Mapping[str, Any]) -> list[str]:
     """Why clients got nothing, as far as a log can tell."""
-    never, absent = told["never_served"], told["never_available"]
+    never, absent, erased = told["never_served"], told["never_available"], told["erased"] or 0
     if not never:
         return ["nobody went without"]
     if not told["availability_known"]:
         return [f"{never:.0f} clients were never asked; whether they were there is not known"]
     limit = told["never_served_limit"] or 0.0
     reasons = (
-        (absent, "never online"),
+        (absent - erased, "never online"),
+        (erased, "erased from the run"),
         (limit - absent, "online, but there were too few slots to ask all of them"),
         (never - limit, "online, could have been asked and were not"),
     )

@@ -73,8 +73,8 @@ def open_audit(
             raise ConfigError(f"--{odd} is for tables, but {folder} is a run, which says all that itself; leave it out")
         if len(logs) > 1:
             raise ConfigError(f"{folder} is a run; audit it alone")
-        log, outcome = _of_run(folder, kept)
-        return Audit(log, outcome, seed, min_group, options)
+        log, outcome, erased = _of_run(folder, kept)
+        return Audit(log, outcome, seed, min_group, options, erased)
     for path in logs:
         if _is_trace(path):
             raise InputError(
@@ -157,8 +157,8 @@ def _register(source: Source, mapped: Mapping[str, str]) -> Rows:
     return read_rows([replace(source, table=table.select(*wanted, pl.lit(0).alias("round")))], {}, {})
 
 
-def _of_run(folder: Path, where: dict[str, str]) -> tuple[Log, Any]:
-    """One method and seed of a stored run."""
+def _of_run(folder: Path, where: dict[str, str]) -> tuple[Log, Any, int]:
+    """One method and seed of a stored run, and how many clients were erased from it."""
     run = Run.open(folder)
     for key in where:
         if key not in {"method", "seed"}:
@@ -177,7 +177,10 @@ def _of_run(folder: Path, where: dict[str, str]) -> tuple[Log, Any]:
             f"{folder}: an erasure left only totals of its rounds; audit a copy from before it, if you may"
         )
     notes = [f"of the run, method {method} with seed {seed}"] if len(run.runs) > 1 else []
-    return _run_log(run, one, folder, notes), run.outcome(one)
+    gone = len(run.erased)
+    if gone:
+        notes.append(f"clients that were erased: {gone}; measures count them as never online, sentences leave them out")
+    return _run_log(run, one, folder, notes), run.outcome(one), gone
 
 
 def _run_log(run: Run, one: MethodRun, folder: Path, notes: list[str]) -> Log:

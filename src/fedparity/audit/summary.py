@@ -52,6 +52,7 @@ def summary(audit: Audit) -> dict[str, Any]:
         "log_sha256": digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest(),
         "verdict": verdict(audit),
         "clients": log.num_clients,
+        "erased": audit.erased or None,
         "rounds": log.num_rounds,
         "first_round": log.first,
         "period": None if log.period is None else [_when(at) for at in log.period],

@@ -16,10 +16,10 @@ def verdict(audit: Audit) -> list[str]:
 
 def _what(audit: Audit) -> str:
     log, counts = audit.log, audit.log.ledger.selected
-    n, total = log.num_clients, audit.total
+    n, total = log.num_clients - audit.erased, audit.total
     tenth = max(1, round(n / 10))
     top = float(np.sort(counts)[-tenth:].sum()) / max(1, total)
-    never = int((counts == 0).sum())
+    never = int((counts == 0).sum()) - audit.erased
     text = (
         f"In {log.num_rounds:,} rounds {total:,} requests went out to {n - never:,} of {n:,} clients; "
         f"{'the tenth of the clients that were' if n >= 10 else 'the client'} asked most got {_part(top, 1.0)} of them"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedparity.cli.console import AsJson, Bar, print_json, say, show_table, split_list
+from fedparity.cli.console import AsJson, Bar, names_of, print_json, say, show_table, split_list
 
 if TYPE_CHECKING:
     from fedparity.testing import Result
@@ -16,13 +16,24 @@ if TYPE_CHECKING:
 def attack_command(
     *,
     scheduler: Annotated[
-        str, typer.Option(help="NAME[:key=value,...] (fedparity list schedulers).")
+        str,
+        typer.Option(help="NAME[:key=value,...] (fedparity list schedulers).", autocompletion=names_of("schedulers")),
     ] = "parity_deployment",
     attacks: Annotated[
-        list[str] | None, typer.Option("--attack", metavar="A,B,...", help="Which attacks.", show_default="all")
+        list[str] | None,
+        typer.Option(
+            "--attack",
+            metavar="A,B,...",
+            help="Which (fedparity list attacks).",
+            show_default="all",
+            autocompletion=names_of("attacks"),
+        ),
     ] = None,
     availability: Annotated[
-        str, typer.Option(help="When honest clients are there: NAME[:key=value,...].")
+        str,
+        typer.Option(
+            help="When honest clients are there: NAME[:key=value,...].", autocompletion=names_of("availability")
+        ),
     ] = "bernoulli",
     weighting: Annotated[str, typer.Option(help="How much each update counts.")] = "mean",
     max_weight: Annotated[

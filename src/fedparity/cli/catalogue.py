@@ -1,4 +1,4 @@
-"""What there is, by table and name: components, methods, metrics and data sets, as `fedparity list` shows them."""
+"""What there is, by table and name: components, methods, metrics, attacks, data sets, as `fedparity list` shows it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from fedparity.schedulers import SCHEDULERS
 from fedparity.servers import SERVERS
 from fedparity.servers.rate_schedules import RATE_SCHEDULES
 from fedparity.surrogates import SURROGATES
+from fedparity.testing import ATTACKS
 from fedparity.utility import UTILITIES
 from fedparity.weightings import WEIGHTINGS
 
@@ -63,6 +64,7 @@ def tables() -> dict[str, list[Entry]]:
     found = {name: [table.describe(entry) for entry in table] for name, table in COMPONENTS.items()}
     found["methods"] = [_method(name, m) for name, m in METHODS.items()]
     found["metrics"] = [_entry(name, measure.says) for name, measure in MEASURES.items()]
+    found["attacks"] = [_entry(name, attack.summary) for name, attack in ATTACKS.items()]
     found["datasets"] = [_entry(known.name, f"{known.title}.") for known in KNOWN.values()]
     return found
 

@@ -17,6 +17,7 @@ from fedparity.cli.console import (
     Overwrite,
     Reading,
     Resume,
+    names_of,
     print_json,
     print_text,
     say,
@@ -40,7 +41,12 @@ def compare_command(
     runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="Folders of finished runs.")] = None,
     *,
     methods: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Run these first (fedparity list methods), or all.")
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="Run these first (fedparity list methods), or all.",
+            autocompletion=names_of("methods"),
+        ),
     ] = None,
     spec: Annotated[
         Path | None, typer.Option(help="A spec to run them in.", show_default="digits, phones, N=100, m=5")
@@ -111,7 +117,8 @@ def _compare_runs(runs: list[Path], out: Path, by: tuple[str | None, Normaliser 
         bar.tell("comparing", 0, 0)
         found = compare(parts, *by)
     make_folder(out)
-    _tell(found, _write(found, out), shown)
+    erased = len(parts[0].run.erased)  # the same of all, or they would not be paired
+    _tell(found, _write(found, out, erased), shown, erased)
 
 
 def _run_and_compare(
@@ -121,18 +128,19 @@ def _run_and_compare(
     from fedparity.experiment.spec_file import to_toml
 
     quiet = shown != "table"
-    with carried_out(spec, to_toml(spec), out, resume=resume, overwrite=overwrite, quiet=quiet) as (results, _):
+    with carried_out(spec, to_toml(spec), out, resume=resume, overwrite=overwrite, quiet=quiet) as (results, store):
+        erased = len(store.erased())
         if results.complete:
             with Bar() as bar:
                 bar.tell("comparing", 0, 0)
                 found = compare([ComparedRun(str(out), results)], reference)
-            files = _write(found, out)
+            files = _write(found, out, erased)
     if not results.complete:
         asked = f" --reference {reference}" if reference else ""
         again = f"fedparity compare --spec {out / 'spec.toml'} --out {out}{asked} --resume"
         say(f"Stopped early. Go on with: {again}", stderr=True)
         raise typer.Exit(INTERRUPTED)
-    _tell(found, files, shown)
+    _tell(found, files, shown, erased)
 
 
 def _spec_of(
@@ -192,7 +200,11 @@ def _betas(text: str) -> list[float]:
     return found
 
 
-def _write(found: Comparison, folder: Path) -> list[str]:
+def _json(found: Comparison, files: list[str], erased: int) -> dict[str, Any]:
+    return found.to_json(files) | {"erased": erased}
+
+
+def _write(found: Comparison, folder: Path, erased: int) -> list[str]:
     """Every file of a comparison; the picture only where accuracy is defined."""
     from fedparity.core.files import remove, write_text
     from fedparity.report.latex import to_latex
@@ -201,8 +213,8 @@ def _write(found: Comparison, folder: Path) -> list[str]:
 
     picture = draw_tradeoff(found)
     files = [str(folder / name) for name in COMPARISON if picture or name != "tradeoff.svg"]
-    told = json.dumps(found.to_json(files), indent=2, allow_nan=False) + "\n"
-    texts = (found.to_csv(), told, to_latex(found), f"{picture}\n" if picture else "")
+    told = json.dumps(_json(found, files, erased), indent=2, allow_nan=False) + "\n"
+    texts = (found.to_csv(), told, to_latex(found, erased), f"{picture}\n" if picture else "")
     for name, text in zip(COMPARISON, texts, strict=True):
         if text:
             write_text(folder / name, text)
@@ -211,14 +223,14 @@ def _write(found: Comparison, folder: Path) -> list[str]:
     return files
 
 
-def _tell(found: Comparison, files: list[str], shown: str) -> None:
+def _tell(found: Comparison, files: list[str], shown: str, erased: int) -> None:
     from fedparity.report.latex import to_latex
 
     if shown == "json":
-        print_json(found.to_json(files))
+        print_json(_json(found, files, erased))
     elif shown == "csv":
         print_text(found.to_csv())
     elif shown == "latex":
-        print_text(to_latex(found))
+        print_text(to_latex(found, erased))
     else:
-        show_comparison(found, files)
+        show_comparison(found, files, erased)

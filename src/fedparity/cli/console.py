@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import typing
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 
@@ -38,8 +38,8 @@ Reading = Annotated[
     typer.Option(
         "--normaliser",
         metavar="RULE",
-        help="Compare utilities by availability, participation or imputed.",
-        show_default="the spec's, else availability",
+        help="Utility by availability, participation or imputed.",
+        show_default="the spec's",
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in the folder.")]
@@ -65,6 +65,26 @@ def split_list(text: str) -> list[str]:
             found[-1] += f",{part}"
         else:
             found.append(part)
+    return found
+
+
+def names_of(table: str = "") -> Callable[[click.Context, str], list[str]]:
+    """Completion in a shell: the names of a table that `fedparity list` shows, also after a comma.
+
+    Without a table, those of the table that stands before, or of all tables.
+    """
+
+    def found(ctx: click.Context, incomplete: str) -> list[str]:
+        from fedparity.cli import catalogue
+
+        tables = catalogue.tables()
+        chosen = table or str(ctx.params.get("what"))
+        listed = {chosen: tables[chosen]} if chosen in tables else tables
+        names = [entry["name"] for entries in listed.values() for entry in entries]
+        before, comma, last = incomplete.rpartition(",")
+        known = dict.fromkeys(names if chosen in tables else [*tables, *names])
+        return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+
     return found
 
 

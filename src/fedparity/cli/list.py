@@ -7,18 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from fedparity.cli.console import AsJson, console_for, print_json, say
+from fedparity.cli.console import AsJson, console_for, names_of, print_json, say
 
 
 def list_command(
     what: Annotated[
-        str | None, typer.Argument(metavar="WHAT", help="A table, or the name of one component or method.")
+        str | None,
+        typer.Argument(
+            metavar="WHAT", help="A table, or the name of one component or method.", autocompletion=names_of()
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One entry of that table.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One entry of that table.", autocompletion=names_of())
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """What there is: schedulers, availability, ..., methods, metrics, or everything about one NAME.
+    """What there is: schedulers, availability, ..., methods, metrics, attacks, or everything about one NAME.
 
     fedparity list methods
     fedparity list parity

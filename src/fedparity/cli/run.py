@@ -203,12 +203,15 @@ class Rounds:
         self.done = number + 1
         if method != self._last:
             return
-        self._bar.tell("rounds", number + 1, self._total, f"seed {number // self._spec.rounds + 1}/{self._spec.seeds}")
+        seed, done = divmod(number, self._spec.rounds)
+        repetition = f"seed {seed + 1}/{self._spec.seeds}"
+        self._bar.tell("rounds", number + 1, self._total, repetition)
+        now = f"{f'{repetition}, ' if self._spec.seeds > 1 else ''}round {done + 1}/{self._spec.rounds}"
         if self._lines:
             accuracy = "-" if math.isnan(row["accuracy"]) else f"{row['accuracy']:.3f}"
             self._bar.say(
-                f"round {number + 1}/{self._total}  online {row['available']:.0f}  asked {row['selected']:.0f}"
+                f"{now}  online {row['available']:.0f}  asked {row['selected']:.0f}"
                 f"  accuracy {accuracy}  gap {row['selection_gap']:.3f}"
             )
         elif not self._bar.shown and (number + 1) % max(1, self._total // 10) == 0:
-            say(f"round {number + 1}/{self._total} done by all methods", stderr=True)
+            say(f"{now} done by all methods", stderr=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedparity.cli.console import AsJson, Bar, print_json, split_list
+from fedparity.cli.console import AsJson, Bar, names_of, print_json, split_list
 from fedparity.cli.show import Target, show_schedules
 from fedparity.core.errors import ConfigError
 
@@ -24,9 +24,19 @@ def schedule_command(
     *,
     scheduler: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,...", help="NAME[:key=value,...], several, or all.", show_default="parity"),
+        typer.Option(
+            metavar="A,B,...",
+            help="NAME[:key=value,...], several, or all (below).",
+            show_default="parity",
+            autocompletion=names_of("schedulers"),
+        ),
     ] = None,
-    availability: Annotated[str, typer.Option(help="NAME[:key=value,...], or the path of a trace file.")] = "bernoulli",
+    availability: Annotated[
+        str,
+        typer.Option(
+            help="NAME[:key=value,...], or the path of a trace file.", autocompletion=names_of("availability")
+        ),
+    ] = "bernoulli",
     clients: Annotated[
         int | None, typer.Option(help="Registered clients (N).", show_default="100, or the trace's")
     ] = None,
@@ -38,14 +48,12 @@ def schedule_command(
     ] = None,
     estimator: Annotated[
         str | None,
-        typer.Option(
-            help="NAME[:key=value,...], or oracle: the future known.", show_default="forecast for parity, else mean"
-        ),
+        typer.Option(help="NAME[:key=value,...], or oracle (knows the future).", show_default="each scheduler's"),
     ] = None,
     dropout: Annotated[float, typer.Option(help="Chance of a client to leave before the round ends.")] = 0.0,
     over_select: Annotated[float, typer.Option(help="Share of clients asked beyond the cohort.")] = 0.0,
     gain_spread: Annotated[
-        float, typer.Option(help="Ratio of the largest to the smallest expected utility gain per participation.")
+        float, typer.Option(help="Largest over smallest expected utility gain per participation.")
     ] = 1.0,
     rule: Annotated[str | None, typer.Option(help="Trace files of events: when a device is ready.")] = None,
     drop_open_end: Annotated[
@@ -62,14 +70,12 @@ def schedule_command(
     ] = None,
     work_seconds: Annotated[
         float | None,
-        typer.Option(help="Seconds a client must stay online to finish a round; leaving earlier counts as a dropout."),
+        typer.Option(help="Seconds a client must stay online per round; leaving earlier counts as a dropout."),
     ] = None,
     watch: Annotated[
         int | None, typer.Option(help="Trace files: rounds before --start the server has seen.", show_default="all")
     ] = None,
-    by: Annotated[
-        Target, typer.Option(help="What to compare: equal shares, counts or utility per round online.")
-    ] = "share",
+    by: Annotated[Target, typer.Option(help="Compare equal shares, or counts or utility per round online.")] = "share",
     online_limit: Annotated[
         bool, typer.Option("--online-limit", help="Add what the fairest scheduler known reaches without hindsight.")
     ] = False,
@@ -77,6 +83,9 @@ def schedule_command(
     as_json: AsJson = False,
 ) -> None:
     """Scheduling only: how fair a scheduler is on a population, and how much fairer any could have been.
+
+    `all` is those aimed at equal shares, and the paper's rule: uniform, inverse, reactive, cup_authors, round_robin,
+    least_served, parity.
 
     fedparity schedule --scheduler all --availability phones
     fedparity schedule --scheduler uniform,parity:target=opportunity --draws 20 --json
@@ -117,8 +126,9 @@ def schedule_command(
     results: list[Schedule] = []
     with Bar() as bar:
 
-        def tell(draws_done: int) -> None:
-            bar.tell("draws", len(results) * setting.draws + draws_done, len(built) * setting.draws, note)
+        def tell(done: int) -> None:
+            each = setting.draws * setting.rounds
+            bar.tell("rounds", len(results) * each + done, len(built) * each, note)
 
         for note, policy in built.items():
             tell(0)

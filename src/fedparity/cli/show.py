@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fedparity.experiment import Schedule
     from fedparity.experiment.compare import Comparison, Stat
     from fedparity.experiment.run import Run
+    from fedparity.experiment.spec import Spec
     from fedparity.metrics import Table
 
 Target: TypeAlias = Literal["share", "opportunity", "utility"]
@@ -33,8 +34,16 @@ MEANS = {
     "gini_avoidable": "Gini: how unequally clients were asked (0 is equal); limit: the lowest that anyone who fills the"
     " slots could reach, given who was there; avoidable: the rest",
     "utility_cv": "CV({}): how unequal what clients gained {} is (its standard deviation over its mean)",
+    "completed_gini": "done: of the updates that arrived and were used",
+    "fairness_variance": "V(u/pi): variance of what clients gained per round online; +: with what surrogates credited",
 }
-"""The words of that table, each said where it is first used."""
+"""The words of those tables, each said where it is first used."""
+BESIDE = (
+    ("selection_gap", "completed_selection_gap"),
+    ("gini", "completed_gini"),
+    ("fairness_variance", "fairness_variance_with_surrogates"),
+)
+"""A second table, where requests failed or surrogates were credited: measures beside what they come to then."""
 SHOWN: dict[Target, tuple[str, ...]] = {
     "share": (
         "selection_gap",
@@ -52,6 +61,8 @@ SHOWN: dict[Target, tuple[str, ...]] = {
 }
 """The columns of each comparison: the three targets pull apart, so one table shows one of them."""
 DECIDES: dict[Target, str] = {"share": "gini_avoidable", "opportunity": "cv_per_opportunity", "utility": "utility_cv"}
+LEADS: dict[Target, str] = {"share": "avoidable Gini", "opportunity": "CV per round online", "utility": "utility CV"}
+"""The same in words."""
 SPLIT: dict[Target, tuple[str, str]] = {
     "share": ("gini", "Gini"),
     "opportunity": ("cv_per_opportunity", "CV per round online"),
@@ -71,15 +82,19 @@ def show_measures(table: Table, keys: Iterable[str], *, first: str, decides: str
     show_table(heads, rows, bold=() if found is None else found.all)
 
 
-def verdict_of(table: Table, by: Target) -> str:
-    """The outcome in a sentence or two: who leads, and what of it nobody could have avoided."""
+def verdict_of(table: Table, by: Target, erased: int = 0) -> str:
+    """The outcome in a sentence or two: who leads, what of it nobody could have avoided, and who was never there."""
+    from fedparity.report import words
+
     found = table.leaders(DECIDES[by])
     if found is None:
         return "There is nothing to compare."
     row = table.row(found.first)
-    lead = f"{table.said(DECIDES[by], f'Fairest by {by}')}. " if len(table.methods) > 1 else ""
-    never = row["never_available"] or 0.0
-    absent = f" {never:.0f} clients were never there." if never >= 0.5 else ""
+    lead = f"{table.said(DECIDES[by], f'Fairest by {LEADS[by]}')}. " if len(table.methods) > 1 else ""
+    never = round(row["never_available"] or 0.0) - erased  # those that were erased have no round left either
+    counts = {"never there": never, "erased": erased}
+    gone = [f"{words.plural(n, 'client')} {'was' if n == 1 else 'were'} {how}" for how, n in counts.items() if n > 0]
+    absent = f" {words.listed(gone)}." if gone else ""
     if by == "utility":
         return f"{lead}Its utility per round online varies by {row['utility_cv']:.3f} (CV).{absent}"
     key, noun = SPLIT[by]
@@ -97,18 +112,18 @@ def show_run(run: Run) -> None:
     from fedparity.report.page import held_back
     from fedparity.report.verdict import story
 
-    s, seeds = run.spec, f"{run.seeds} seed{'s' if run.seeds > 1 else ''}"
-    erased = f", {len(run.erased)} of them erased" if run.erased else ""
-    where = f"{s.population.clients} clients ({s.population.shown}){erased}"
-    say(f"{where}, {run.rounds} rounds, {s.asked} asked per round, {seeds}")
-    columns = run_columns(run)
-    show_measures(run.table, columns, first="method", decides=decides(run.table))
+    s = run.spec
+    say(
+        f"{_who(s, len(run.erased))}, {run.rounds} rounds, {s.asked} asked per round, {words.plural(run.seeds, 'seed')}"
+    )
     by = READINGS[s.reading]
-    told = [
-        text.format(by.head, by.plain) for key, text in MEANS.items() if {key, in_reading(key, s.reading)} & {*columns}
-    ]
-    say(f"{'. '.join(told)}.", wrap=True)
-    say("")
+    for keys in filter(None, (run_columns(run), beside(run.table))):
+        show_measures(run.table, keys, first="method", decides=decides(run.table))
+        told = [
+            text.format(by.head, by.plain) for key, text in MEANS.items() if {key, in_reading(key, s.reading)} & {*keys}
+        ]
+        say(f"{'. '.join(told)}.", wrap=True)
+        say("")
     if not any(one.ledger.completed.any() for one in run.runs):
         say("No update of any client was ever used.")
         return
@@ -118,7 +133,13 @@ def show_run(run: Run) -> None:
     if happened := story(run).replace(words.NARROW, " "):
         say(happened, wrap=True)
         say("")
-    say(f"{verdict_of(run.table, 'share')} {run.table.caution()}".rstrip(), wrap=True)
+    say(f"{verdict_of(run.table, 'share', len(run.erased))} {run.table.caution()}".rstrip(), wrap=True)
+
+
+def _who(spec: Spec, erased: int) -> str:
+    """How many clients there are, where they come from, and of how many nothing is left."""
+    gone = f", {erased} of them erased" if erased else ""
+    return f"{spec.population.clients} clients ({spec.population.shown}){gone}"
 
 
 def run_columns(run: Run) -> tuple[str, ...]:
@@ -130,6 +151,14 @@ def run_columns(run: Run) -> tuple[str, ...]:
     keys += [] if asked is None else [in_reading("utility_cv", asked)]
     keys += ["fill"] if any((table.mean("fill_avoidable", name) or 0.0) >= 0.005 for name in table.methods) else []
     return table.known(keys)
+
+
+def beside(table: Table) -> tuple[str, ...]:
+    """The columns of a run's second table: pairs that are not the same for every method."""
+    from fedparity.metrics.table import printed
+
+    pairs = [[[printed(key, table.mean(key, name)) for name in table.methods] for key in pair] for pair in BESIDE]
+    return tuple(key for pair, (one, other) in zip(BESIDE, pairs, strict=True) for key in pair if one != other)
 
 
 def decides(table: Table) -> str:
@@ -154,15 +183,13 @@ def show_schedules(results: list[Schedule], availability: str, by: Target, onlin
         say(f"Without hindsight nothing known comes closer than {online} (Gini {gini:.3f}).", wrap=True)
 
 
-def show_comparison(found: Comparison, files: Sequence[str]) -> None:
+def show_comparison(found: Comparison, files: Sequence[str], erased: int = 0) -> None:
     """The tables of a comparison, its outcome, and where its files are."""
     from fedparity.metrics.measures import heading
+    from fedparity.report import words
 
-    s, seeds = found.spec, len(found.seeds)
-    say(
-        f"{s.population.clients} clients ({s.population.shown}), {s.rounds} rounds, {s.asked} asked per round, "
-        f"{seeds} seed{'s' if seeds > 1 else ''} on one trace"
-    )
+    s, seeds = found.spec, words.plural(len(found.seeds), "seed")
+    say(f"{_who(s, erased)}, {s.rounds} rounds, {s.asked} asked per round, {seeds} on one trace")
     for keys in found.blocks():
         rows = [(n, *(_mean(found, key, n) for key in keys)) for n in found.methods]
         _table(("mean ± sd", *(heading(key, narrow=True) for key in keys)), rows)
@@ -189,12 +216,13 @@ def _short(value: float, places: int, *, sign: bool = False) -> str:
 def _show_differences(found: Comparison) -> None:
     """The two numbers of the outcome against the reference; all others are in the files."""
     from fedparity.experiment.compare import ACCURACY, FAIRNESS
+    from fedparity.metrics.measures import heading
 
     keys = found.shown((ACCURACY, FAIRNESS))
     others = [name for name in found.methods if name != found.reference]
     if not keys or not others:
         return
-    titles = {ACCURACY: "accuracy", FAIRNESS: "avoidable Gini"}
+    titles = {ACCURACY: heading(ACCURACY, narrow=True), FAIRNESS: "avoidable Gini"}
     heads = [head for key in keys for head in (f"{titles[key]} [95 %]", "rank")]
     rows = []
     for name in found.methods:

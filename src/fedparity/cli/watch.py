@@ -71,10 +71,9 @@ def _show(now: dict[str, Any]) -> None:
     say(now["sentence"], wrap=True)
     left = f", {duration(now['eta_seconds'])} left" if now["eta_seconds"] is not None else ""
     last = now["seed"] - now["first_seed"] + 1
-    say(
-        f"{now['name']}: {now['state']}{left}; repetition {last} of {now['seeds']}, {now['clients']:,} clients.",
-        wrap=True,
-    )
+    gone = f", {now['erased']:,} of them erased" if now["erased"] else ""
+    clients = f"{now['clients']:,} clients{gone}"
+    say(f"{now['name']}: {now['state']}{left}; repetition {last} of {now['seeds']}, {clients}.", wrap=True)
     say("")
     head = ("method", "round", "online", "asked", "back", "never", "Gini", "limit", "avoidable", "acc.", "V_T")
     show_table(head, [_method(one) for one in now["methods"]], bold=[now["method"]])

@@ -1,6 +1,6 @@
 """Where remembered vectors lie: in memory up to a limit, beyond it in mapped temporary files.
 
-One vector a client takes N x D x 4 bytes in float32: 100 clients of a ResNet-18 are 4.5 GB. At most `ram` bytes of them
+One vector per client is N x D x 4 bytes in float32: 100 clients of a ResNet-18 are 4.5 GB. At most `ram` bytes of them
 stay in memory (1 GB); the rest lies in files without a name in the temporary folder (TMPDIR), which are gone when
 nobody refers to them any more, however the process ends. Sums over rows have no more of the files mapped at a time than
 `rows.RELEASE` and a chunk of each row. A vector is written once and replaced, never changed.

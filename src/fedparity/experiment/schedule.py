@@ -38,6 +38,10 @@ from fedparity.utility import LossDrop
 ONLINE = ("least_served", "parity", "rollout")
 """Schedulers without hindsight of which the fairest is the online limit, cheapest first."""
 Target: TypeAlias = Literal["share", "opportunity", "utility"]
+Progress: TypeAlias = Callable[[int], None]
+"""Told how many rounds are done."""
+EVERY = 0.1
+"""Seconds after which progress within a draw is told again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +128,19 @@ class Draw:
 
 
 class _TimedJournal:
-    """A journal that knows how long it took, so that it is not counted as scheduling."""
+    """A journal that knows how long it took, so that it is not counted as scheduling; it tells progress, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Progress | None) -> None:
         self.journal = Journal(keep=False)
         self.seconds = 0.0
+        self._tell, self._told = tell, time.perf_counter()
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         start = time.perf_counter()
         self.journal.on_round(method, record, ledger, params)
+        if self._tell is not None and start - self._told >= EVERY:
+            self._tell(ledger.rounds)
+            self._told = start
         self.seconds += time.perf_counter() - start
 
 
@@ -143,8 +151,10 @@ def _opportunity_limit(trace: Trace, cohort: int) -> float:
     return cv(per_opportunity(best.counts, trace.counts()))
 
 
-def run_draw(setting: Setting, scheduler: Scheduler[Any], draw: int, by: Target) -> Draw:
-    """One draw of `schedule`."""
+def run_draw(
+    setting: Setting, scheduler: Scheduler[Any], draw: int, by: Target, progress: Progress | None = None
+) -> Draw:
+    """One draw of `schedule`; `progress` hears of it now and then."""
     trace = setting.trace(draw)
     coordinator = Coordinator(
         setting.cohort,
@@ -157,7 +167,7 @@ def run_draw(setting: Setting, scheduler: Scheduler[Any], draw: int, by: Target)
     )
     gains = setting.gains.draw(setting.clients, setting.seed + draw)
     engine = Intermittent(NoTraining(setting.clients, gains, setting.gains.noise), trace)
-    journal = _TimedJournal()
+    journal = _TimedJournal(progress)
     start = time.perf_counter()
     state = coordinator.init(setting.clients, watched=trace.before)
     state = run(coordinator, engine, setting.rounds, state=state, observers=[journal])
@@ -209,12 +219,13 @@ def schedule(
     *,
     name: str | None = None,
     workers: int = 1,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     by: Target = "share",
 ) -> Schedule:
     """Run a scheduler over every draw of a setting; `workers` processes give the same bits as one.
 
-    by="opportunity" also computes how even counts per round online could have been, which takes longer.
+    by="opportunity" also computes how even counts per round online could have been, which takes longer. `progress` is
+    told how many rounds of all draws are done; with several processes after each draw.
     """
     checks.instance("setting", setting, Setting)
     checks.at_least("workers", workers, 1)
@@ -222,10 +233,10 @@ def schedule(
     name = name or (scheduler if isinstance(scheduler, str) else type(scheduler).__name__)
     scheduler = SCHEDULERS.of(scheduler)
     draws: list[Draw] = []
-    for draw in _map(setting, scheduler, workers, by):
+    for draw in _map(setting, scheduler, workers, by, progress):
         draws.append(draw)
         if progress is not None:
-            progress(len(draws))
+            progress(len(draws) * setting.rounds)
     return Schedule(name, setting, tuple(draws))
 
 
@@ -250,10 +261,18 @@ def _beside(draw: Draw, online: Draw) -> Draw:
     return replace(draw, outcome=replace(draw.outcome, online=online.outcome.counts))
 
 
-def _map(setting: Setting, scheduler: Scheduler[Any], workers: int, by: Target) -> Iterable[Draw]:
+def _map(
+    setting: Setting, scheduler: Scheduler[Any], workers: int, by: Target, progress: Progress | None
+) -> Iterable[Draw]:
     numbers: Sequence[int] = range(setting.draws)
     if min(workers, setting.draws) == 1:
-        yield from (run_draw(setting, scheduler, d, by) for d in numbers)
+        for d in numbers:
+            tell = None if progress is None else partial(_tell, progress, d * setting.rounds)
+            yield run_draw(setting, scheduler, d, by, tell)
         return
     with ProcessPoolExecutor(workers) as pool:
         yield from pool.map(partial(run_draw, setting, scheduler, by=by), numbers)
+
+
+def _tell(progress: Progress, before: int, rounds: int) -> None:
+    progress(before + rounds)

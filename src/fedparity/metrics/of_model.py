@@ -39,8 +39,8 @@ MODEL = (
         "accuracy",
         "accuracy of the global model on test data",
         lambda o: o.test_accuracy,
-        "accuracy",
-        title="Accuracy, test",
+        "last acc.",
+        title="Accuracy, test, last round",
     ),
     _percent(
         "avg_client_accuracy",
@@ -60,7 +60,7 @@ MODEL = (
         "worst_accuracy",
         "mean accuracy of the worst-off tenth of clients after the last round",
         _if_known(spread.worst),
-        "worst 10%",
+        "last worst",
         title="Accuracy, worst tenth, last round",
     ),
     _percent(

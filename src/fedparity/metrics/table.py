@@ -149,6 +149,12 @@ class Table:
         rivals, needed = len(self.contenders), self.seeds_needed
         return f"Differences may be chance: to tell {rivals} methods apart takes {needed} seeds or more."
 
+    @property
+    def led_by(self) -> str:
+        """Who stands out in a column, in words."""
+        few = f"the best mean ({len(self.seeds)} of the {self.seeds_needed} seeds that it takes to tell methods apart)"
+        return few if self.by_chance else "who leads, and who is not told apart from it"
+
     def said(self, key: str, what: str) -> str:
         """`fairest by avoidable Gini: parity (not told apart from least_served)`; empty if nobody has a number."""
         found = self.leaders(key)

@@ -107,6 +107,7 @@ def _facts(told: Mapping[str, Any]) -> list[tuple[str, str]]:
     left_out = "Left out" if told["availability_known"] else "Left out, at most"
     return [
         ("Clients, N", f"{told['clients']:,}"),
+        *([("Of them erased", f"{told['erased']:,}")] if told["erased"] else []),
         ("Rounds, T", f"{told['rounds']:,}"),
         ("Slots, m", f"{told['cohort']:,}"),
         ("Requests", f"{told['requests']:,}"),

@@ -13,8 +13,11 @@ UP, DOWN = "$\\uparrow$", "$\\downarrow$"
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "|": r"\textbar{}", '"': r"\char34{}",
+    "π": r"$\pi$", "β": r"$\beta$", "û": r"\^{u}", "²": r"\textsuperscript{2}", "Σ": r"$\Sigma$", "×": r"$\times$",
+    "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$", "−": "$-$", "∞": r"$\infty$", "–": "--", "—": "---",
 }  # fmt: skip
+"""What TeX takes otherwise, and the signs of our headings: pdflatex has no Greek letter outside a formula."""
 
 
 def latex_escape(text: str) -> str:
@@ -22,15 +25,18 @@ def latex_escape(text: str) -> str:
     return "".join(SPECIAL.get(c, c) if c.isprintable() else "?" for c in text)
 
 
-def to_latex(found: Comparison) -> str:
-    """A booktabs table: means and deviations, who leads in bold, a star at what is told apart."""
-    s = found.spec
+def to_latex(found: Comparison, erased: int = 0) -> str:
+    """A booktabs table: means and deviations, who leads in bold, a star at what is told apart.
+
+    erased: how many clients were erased from the runs.
+    """
+    s, gone = found.spec, f", {erased} of them erased" if erased else ""
     caption = (
         f"{len(found.methods)} methods on one trace of {s.population.clients} clients"
-        f" (availability: {latex_escape(shown_name(s.population.shown))}), {s.rounds} rounds,"
+        f" (availability: {latex_escape(shown_name(s.population.shown))}){gone}, {s.rounds} rounds,"
         f" {s.asked} asked per round:"
         f" mean $\\pm$ standard deviation over {len(found.seeds)} seed{'s' * (len(found.seeds) > 1)}."
-        f" In bold: who leads, and who is not told apart from it. {latex_escape(found.note())}"
+        f" In bold: {found.table.led_by}. {latex_escape(found.note())}"
     ).rstrip()
     lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "  \\centering", f"  \\caption{{{caption}}}"]
     for keys in found.blocks():

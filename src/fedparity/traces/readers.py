@@ -114,7 +114,7 @@ def load_trace(
 ) -> Trace:
     """A trace file of any kind as rounds.
 
-    What is not given is taken from its header, else one pass at 1800 s a round. `rule` and `open_end` (False: drop
+    What is not given is taken from its header, else one pass at 1800 s per round. `rule` and `open_end` (False: drop
     what is still open at a device's last event) are for files of events, `devices` for tables of intervals. The server
     has watched the `watch` rounds before `start`; if that is not given, all that fit between the beginning of the file
     and `start`: 0 if it starts there.

@@ -108,6 +108,11 @@ class Follower:
         self.refresh()
 
     @property
+    def erased(self) -> frozenset[int]:
+        """Clients that were erased: they have no row."""
+        return frozenset() if self._origin is None else self._origin[1]
+
+    @property
     def rounds(self) -> int:
         """Rounds that were read of every method."""
         return min((one.head[0] for one in self.methods.values()), default=0)

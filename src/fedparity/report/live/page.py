@@ -110,14 +110,15 @@ def _progress(run: Follower, now: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _facts(run: Follower, now: dict[str, Any], one: Followed) -> list[tuple[str, str]]:
-    last = one.rounds[-1] if one.rounds else None
+    last, never = one.rounds[-1] if one.rounds else None, {*np.flatnonzero(one.ledger.selected == 0).tolist()}
     return [
         ("State", str(now["state"])),
         *_progress(run, now),
         ("Online", words.DASH if last is None else f"{last.online:,} of {one.ledger.num_clients:,}"),
         ("Asked", words.DASH if last is None else f"{len(last.selected):,}"),
         ("Failed", words.DASH if last is None else f"{len(last.failed):,}"),
-        ("Never asked", words.DASH if last is None else f"{int((one.ledger.selected == 0).sum()):,}"),
+        ("Never asked", words.DASH if last is None else f"{len(never - run.erased):,}"),
+        *([("Erased", f"{len(run.erased):,}")] if run.erased else []),
     ]
 
 

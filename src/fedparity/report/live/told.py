@@ -188,6 +188,7 @@ def told(run: Follower, method: str | None = None) -> dict[str, Any]:
         "first_seed": run.spec.seed,
         "seeds": run.spec.seeds,
         "clients": one.ledger.num_clients,
+        "erased": len(run.erased),
         "cohort": run.spec.cohort,
         "eta_seconds": eta(run),
         "method": one.method,
