@@ -68,7 +68,7 @@ def test_the_whole_system_serves_those_whose_labels_are_rarely_there(method):
 
 
 def test_the_light_system_bears_the_usual_rate():
-    """With the rare first in every turn, momentum followed one kind of clients after another: 15 points below uniform."""
+    """With the rare first in every turn, momentum followed one kind after another: 15 points below uniform."""
     _, usual, worst = means("uniform", SKEWED, rate=0.3)
     _, reached, lowest = means("cup_light", SKEWED, rate=0.3)
     assert reached >= usual + 0.02
