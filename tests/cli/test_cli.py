@@ -198,6 +198,10 @@ BAD = {
     "key twice": (["--scheduler", "parity:ratio=1,ratio=2"], "key 'ratio' is given twice"),
     "wrong type": (["--scheduler", "reactive:lam=high"], "reactive:lam='high' must be a number"),
     "wrong choice": (["--scheduler", "reactive:draw=best"], "reactive:draw='best' must be sample or top or pivotal"),
+    "limit of another target": (
+        ["--online-limit", "--by", "opportunity"],
+        "is a limit of shares, but --by is opportunity",
+    ),
     "NaN": (["--scheduler", "reactive:lam=nan"], "reactive:lam='nan' must be a finite number"),
     "out of range": (["--scheduler", "parity:ratio=0"], "ratio=0.0 must be between 1 and 1e+06"),
     "alpha": (["--scheduler", "reactive:alpha=1/2"], "alpha has 2 numbers but there are 12 clients"),

@@ -150,8 +150,9 @@ def show_schedules(results: list[Schedule], availability: str, by: Target, onlin
     show_measures(table, SHOWN[by], first="scheduler", decides=DECIDES[by])
     say(verdict_of(table, by), wrap=True)
     if online is not None:
-        gini = table.mean("gini_online", table.methods[0])
-        say(f"Without hindsight nothing known comes closer than {online} (Gini {gini:.3f}).", wrap=True)
+        gini = next((g for n in table.methods if (g := table.mean("gini_online", n)) is not None), None)
+        shown = "" if gini is None else f" (Gini {gini:.3f})"
+        say(f"Without hindsight nothing known that fills its slots comes closer than {online}{shown}.", wrap=True)
 
 
 def show_comparison(found: Comparison, files: Sequence[str]) -> None:
