@@ -27,6 +27,7 @@ from fedparity.report import charts, svg, tables, verdict, words
 from fedparity.report.frame import policy, template
 from fedparity.report.strip import Strip
 from fedparity.store import Facts
+from fedparity.weightings.agnostic import FALLBACK
 
 jinja = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="jinja2 is not installed")
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "]]>&amp;'\x00\x1b[31m\u202e", "{{ 7 * 7 }}"]
@@ -452,6 +453,9 @@ def test_rounds_that_counted_for_less_are_spoken_of(results, page):
     records += first.records[2:]
     text = render(dataclasses.replace(results, runs=[dataclasses.replace(first, records=records), *others]))
     assert "1 counted for less than a full step, since weights are capped, 1 changed nothing" in text
+    records = [dataclasses.replace(record, notes=(FALLBACK,)) for record in first.records[:3]] + first.records[3:]
+    text = render(dataclasses.replace(results, runs=[dataclasses.replace(first, records=records), *others]))
+    assert f"3 {FALLBACK}." in text
 
 
 def test_erased_clients_are_spoken_of(results, page):

@@ -216,6 +216,10 @@ class Weighting(Remembering[S], Protocol[S]):
     def weigh(self, state: S, rows: Rows, ledger: Ledger) -> tuple[FloatArray, S]:
         """One weight per row."""
 
+    def notes(self, state: S, rows: Rows) -> tuple[str, ...]:
+        """What the record of a round is to say of how these rows are about to be weighed; the same words each time."""
+        return ()
+
 
 class Utility(Remembering[S], Protocol[S]):
     """What taking part was worth to a client."""
