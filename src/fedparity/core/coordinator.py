@@ -134,7 +134,7 @@ class Coordinator:
         checks.instance("spill", self.spill, SpillFile)
         checks.at_least("cohort", self.cohort, 1)
         checks.at_least("seed", self.seed, 0)
-        check_fit({"weighting": self.weighting, "memory": self.memory, "local": self.local})
+        check_fit({name: getattr(self, name) for name in COMPONENTS})
         if self.over_select != "observed":
             checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)

@@ -118,7 +118,7 @@ class Scheduler(Remembering[S], Protocol[S]):
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """What it needs of a run: `labels`, `losses`, `validation` or `utility` (that something is credited)."""
+        """What it needs of a run: `labels`, `losses`, `validation` or `utility` (that participations are credited)."""
         return ()
 
     @property
