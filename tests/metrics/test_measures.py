@@ -189,3 +189,13 @@ def spec_availability():
 
 def test_exports_are_there():
     assert [name for name in metrics.__all__ if not hasattr(metrics, name)] == []
+
+
+def test_where_nothing_was_credited_no_spread_of_utility_is_known():
+    outcome = an_outcome([4, 2, 1, 0], [4, 4, 2, 0])  # with utility = none, say: 0 for all is not shared evenly
+    found = numbers(outcome)
+    names = [name for name in found if name.startswith(("utility_cv", "jain_utility", "fairness_variance"))]
+    assert len(names) == 13
+    assert all(math.isnan(found[name]) for name in names)
+    outcome.ledger.surrogate_utility[0] = 1
+    assert numbers(outcome)["utility_cv_with_surrogates"] > 0

@@ -585,3 +585,9 @@ def test_the_strip_marks_who_was_there():
 )  # fmt: skip
 def test_numbers_in_words(shown, value):
     assert shown == value
+
+
+def test_nobody_is_said_to_spread_a_benefit_that_was_not_credited():
+    run = execute(spec(rounds=4, seeds=1, utility="none"))
+    assert "selections per round online" in verdict.verdict(run).opportunity
+    assert "benefit" not in verdict.verdict(run).opportunity

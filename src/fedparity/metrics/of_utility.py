@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 from fedparity.core.ledger import Normaliser
 from fedparity.core.types import FloatArray
 from fedparity.metrics import inequality as spread
-from fedparity.metrics.measure import Measure, Of
+from fedparity.metrics.measure import NAN, Measure, Of, Outcome
 
 OVER = "over clients online at least once"
 
@@ -40,7 +40,11 @@ def in_reading(name: str, normaliser: Normaliser = "availability") -> str:
 
 
 def _of(of: Callable[[FloatArray], float], by: Normaliser, *, aided: bool = False) -> Of:
-    return lambda o: of(o.ledger.normalised_utility(by, with_surrogates=aided))
+    def measured(o: Outcome) -> float:
+        values = o.ledger.normalised_utility(by, with_surrogates=aided)
+        return of(values) if values.any() else NAN  # nothing was credited, which is not the same as evenly
+
+    return measured
 
 
 def _utility(
@@ -74,7 +78,7 @@ UTILITY = (
     Measure(
         "fairness_variance_per_round",
         f"V_T / T^2, the variance of u_k/(T pi_k), {OVER}: what the authors' code logs",
-        lambda o: spread.variance(o.ledger.normalised_utility()) / o.rounds**2,
+        lambda o: _of(spread.variance, "availability")(o) / o.rounds**2,
         "V/T^2",
         title="V_T / T^2",
         better="lower",
