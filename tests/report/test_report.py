@@ -25,6 +25,7 @@ from fedparity.experiment.starters import read_starter
 from fedparity.metrics import MEASURES
 from fedparity.report import charts, svg, tables, verdict, words
 from fedparity.report.frame import policy, template
+from fedparity.report.kinds import by_kind
 from fedparity.report.strip import Strip
 from fedparity.store import Facts
 from fedparity.weightings.agnostic import FALLBACK
@@ -248,9 +249,9 @@ def test_the_verdict_is_computed(results):
 
 
 def test_accuracy_is_compared_seed_by_seed(results):
-    change = verdict._change(results.table, "parity")
-    last = {(run.method, run.seed): run.column("accuracy")[-1] for run in results.runs}
-    assert change.tolist() == [last["parity", s] - last["uniform", s] for s in (0, 1)]
+    change = verdict._change(results.table, "late_accuracy", "parity")
+    late = {(run.method, run.seed): run.late[0] for run in results.runs}
+    assert change.tolist() == [late["parity", s] - late["uniform", s] for s in (0, 1)]
 
 
 def test_equals_share_the_verdict():
@@ -258,6 +259,37 @@ def test_equals_share_the_verdict():
     found = execute(spec(twins))
     assert verdict.verdict(found).leaders == ["parity", "again"]
     assert "<strong>parity and again</strong> both" in render(found)
+
+
+def test_several_leaders_have_no_single_accuracy():
+    """One leader's accuracy of the last round stood for all of them."""
+    methods = ["uniform", "parity", MethodSpec(name="slow", scheduler="parity", rate=0.001)]
+    found = execute(spec(methods, rounds=20))
+    said = verdict.verdict(found).share.replace(words.NARROW, " ")
+    low, high = (100 * found.table.mean("late_accuracy", name) for name in ("slow", "parity"))
+    assert f"and accuracy from {low:.1f} % (slow) to {high:.1f} % (parity)." in said
+    alone = verdict.verdict(dataclasses.replace(found, spec=spec(["parity"]))).share.replace(words.NARROW, " ")
+    assert f"and accuracy {high:.1f} %." in alone
+
+
+def test_the_story_has_a_clause_for_each_kind_of_method():
+    methods = ["uniform", "qffl", "cup_paper", "least_served", "parity_opportunity", "mifa", "cup_light", "oracle"]
+    found = execute(spec(methods))
+    assert by_kind(found.resolved.methods[:-1]) == {
+        "chance": ["uniform"],
+        "the paper's rule": ["cup_paper"],
+        "fair turns alone": ["least_served", "parity_opportunity"],
+        "memory alone": ["mifa"],
+        "fair turns and memory": ["cup_light"],
+        "other rules": ["qffl"],
+    }
+    told = verdict.story(found).replace(words.NARROW, " ")
+    for name in ("uniform", "qffl", "cup_paper", "mifa", "cup_light"):
+        worst, gap = found.table.mean("late_worst_accuracy", name), found.table.mean("gini_avoidable", name)
+        assert re.search(rf"{100 * worst:.1f} % and {gap:.3f} by [^;]*\({name}\)", told)
+    assert "by fair turns alone (least_served and parity_opportunity);" in told
+    assert "oracle" not in told
+    assert told.count(". ") == 1, "two sentences"
 
 
 @pytest.mark.parametrize(

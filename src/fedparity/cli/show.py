@@ -73,20 +73,20 @@ def show_measures(table: Table, keys: Iterable[str], *, first: str, decides: str
 
 def verdict_of(table: Table, by: Target) -> str:
     """The outcome in a sentence or two: who leads, and what of it nobody could have avoided."""
-    found = table.leaders(DECIDES[by])
-    if found is None:
+    leaders = table.level(DECIDES[by])
+    if not leaders:
         return "There is nothing to compare."
-    row = table.row(found.first)
+    row, whose = table.row(leaders[0]), "Its" if len(leaders) == 1 else "Their"
     lead = f"{table.said(DECIDES[by], f'Fairest by {by}')}. " if len(table.methods) > 1 else ""
     never = row["never_available"] or 0.0
     absent = f" {never:.0f} clients were never there." if never >= 0.5 else ""
     if by == "utility":
-        return f"{lead}Its utility per round online varies by {row['utility_cv']:.3f} (CV).{absent}"
+        return f"{lead}{whose} utility per round online varies by {row['utility_cv']:.3f} (CV).{absent}"
     key, noun = SPLIT[by]
     limit, own = (row[f"{key}{part}"] or 0.0 for part in ("_limit", "_avoidable"))
     return (
-        f"{lead}Of its {noun} {row[key] or 0:.3f}, {limit:.3f} could not be avoided by anyone who fills as many slots;"
-        f" {own:.3f} is its own.{absent}"
+        f"{lead}Of {whose.lower()} {noun} {row[key] or 0:.3f}, {limit:.3f} could not be avoided by anyone who fills as"
+        f" many slots; {own:.3f} is {whose.lower()} own.{absent}"
     )
 
 
