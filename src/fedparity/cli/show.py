@@ -18,7 +18,7 @@ Target: TypeAlias = Literal["share", "opportunity", "utility"]
 RUN_COLUMNS = (
     "late_accuracy",
     "late_worst_accuracy",
-    "worst_recall",
+    "late_worst_recall",
     "never_served",
     "gini_avoidable",
     "gini",
@@ -28,7 +28,8 @@ RUN_COLUMNS = (
 MEANS = {
     "late_accuracy": "accuracy, worst 10%: of the model on clients' own test data, mean of all clients and of the"
     " worst-off tenth, over the last tenth of the rounds",
-    "worst_recall": "worst label: share of the samples of the label it knows least that the last model gets right",
+    "late_worst_recall": "worst label: share that it gets right of the samples of the label it knows least, over the"
+    " same rounds",
     "never_served": "never: clients never asked",
     "gini_avoidable": "Gini: how unequally clients were asked (0 is equal); limit: the lowest that anyone who fills the"
     " slots could reach, given who was there; avoidable: the rest",
@@ -126,7 +127,7 @@ def run_columns(run: Run) -> tuple[str, ...]:
     from fedparity.metrics import in_reading
 
     table, asked = run.table, run.spec.normaliser
-    keys = [key for key in RUN_COLUMNS if asked is None or key != "worst_recall"]
+    keys = [key for key in RUN_COLUMNS if asked is None or key != "late_worst_recall"]
     keys += [] if asked is None else [in_reading("utility_cv", asked)]
     keys += ["fill"] if any((table.mean("fill_avoidable", name) or 0.0) >= 0.005 for name in table.methods) else []
     return table.known(keys)

@@ -129,7 +129,7 @@ class _Record:
 
     def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task, store: Store | None) -> None:
         groups = tenths(engine.trace.counts())
-        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored, groups)
+        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored, groups, recall=task.recall)
         if store is not None:
             self.log.erased = store.erased()
         self.journal = Journal()

@@ -24,7 +24,7 @@ SHARE = (
     "gini",
     "selection_gap",
     "fill",
-    "worst_recall",
+    "late_worst_recall",
     "completed_selection_gap",
     "completed_gini",
 )
