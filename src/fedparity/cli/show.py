@@ -33,6 +33,7 @@ MEANS = {
     "never_served": "never: clients never asked",
     "gini_avoidable": "Gini: how unequally clients were asked (0 is equal); limit: the lowest that anyone who fills the"
     " slots could reach, given who was there; avoidable: the rest",
+    "round_seconds": "wait, s: seconds that a round waits for its slowest participant",
     "utility_cv": "CV({}): how unequal what clients gained {} is (its standard deviation over its mean)",
 }
 """The words of that table, each said where it is first used."""
@@ -130,7 +131,7 @@ def run_columns(run: Run) -> tuple[str, ...]:
     keys = [key for key in RUN_COLUMNS if asked is None or key != "late_worst_recall"]
     keys += [] if asked is None else [in_reading("utility_cv", asked)]
     keys += ["fill"] if any((table.mean("fill_avoidable", name) or 0.0) >= 0.005 for name in table.methods) else []
-    return table.known(keys)
+    return table.known([*keys, "round_seconds"])
 
 
 def decides(table: Table) -> str:

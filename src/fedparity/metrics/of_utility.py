@@ -26,6 +26,16 @@ class Reading(NamedTuple):
     over: str
     plain: str
 
+    @property
+    def symbol(self) -> str:
+        """Its head as pages print it."""
+        return self.head.replace("pi", "π")
+
+    @property
+    def full(self) -> str:
+        """What headings say after `utility`."""
+        return f"{self.plain.rstrip(',')}, {self.symbol}"
+
 
 READINGS: dict[Normaliser, Reading] = {
     "availability": Reading("u/pi", "u_k/pi_k", OVER, "per round online"),
@@ -55,7 +65,7 @@ def _utility(
     head, title = heads
     for by in get_args(Normaliser):
         read = READINGS[by]
-        long = title.format(read.head.replace("pi", "π"))
+        long = title.format(read.symbol)
         named: dict[str, Any] = {"head": head.format(read.head), "title": long, "normaliser": by}
         text = says.format(f"{read.of}, {read.over}")
         yield Measure(in_reading(name, by), text, _of(of, by), **named, **how)

@@ -19,13 +19,15 @@ from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.spec_file import to_toml
 from fedparity.experiment.spec_parts import component_text
 from fedparity.metrics import MEASURES, SUFFIXES, gini
+from fedparity.metrics.of_utility import READINGS
 from fedparity.report import charts, figures, tables, verdict, words
 from fedparity.report.clients import all_clients
+from fedparity.report.labels import labels
 from fedparity.report.reach import reach
 from fedparity.report.tradeoff import draw_inline
 
-ALSO_DEFINED = ("never_available",)
-"""Metrics on the page that head no column."""
+ALSO_DEFINED = ("never_available", "mean_recall")
+"""Metrics on the page that head no column of the large tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
         "worst": tables.worst_off(run),
         "clients": all_clients(run),
         "tradeoff": draw_inline(run.table),
+        "labels": labels(run),
+        "reading": READINGS[run.spec.reading],
         "first_seed": run.spec.seed,
         "metrics": {name: measure.says for name, measure in MEASURES.items()},
         "suffixes": list(SUFFIXES.items()),

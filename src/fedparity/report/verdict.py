@@ -235,6 +235,6 @@ def _opportunity(table: Table, utility_cv: str) -> str:
     if not useful:
         return f"{start}."
     benefit = words.fixed(table.mean(utility_cv, useful[0]))
-    by = READINGS[MEASURES[utility_cv].normaliser or "availability"].head.replace("pi", "π")
+    by = READINGS[MEASURES[utility_cv].normaliser or "availability"].symbol
     who = "" if alone else f" {words.listed(useful)} spread it most evenly,"
     return f"{start}; by benefit ({by}),{who} with {benefit}." if who else f"{start}; {by}: {benefit}."
