@@ -137,7 +137,7 @@ def page(tmp_path_factory):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_opens_without_error_request_or_sideways_scrolling(browser, page, width, scheme):
     browser.open(page, width, scheme=scheme)
-    assert browser.ask("document.querySelectorAll('section').length") == 11
+    assert browser.ask("document.querySelectorAll('section').length") == 12
     assert browser.ask("innerWidth") == width
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert [r["request"]["url"] for r in browser.seen("Network.requestWillBeSent")] == [page.as_uri()]

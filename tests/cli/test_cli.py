@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -81,7 +82,8 @@ def test_a_comparison_for_eyes_fits_80_columns_and_names_the_fairest(fedparity, 
     assert max(map(len, out.splitlines())) <= 80
     assert [line.split()[0] for line in table[1:]] == list(COMPARED)
     assert verdict.startswith(f"Fairest by {LEADS[by]}: ")
-    assert verdict.removeprefix(f"Fairest by {LEADS[by]}: ").split(". ")[0].split(" (not told apart")[0] in COMPARED
+    named = verdict.removeprefix(f"Fairest by {LEADS[by]}: ").split(". ")[0].split(" (not told apart")[0]
+    assert {*re.split(", | and ", named)} <= {*COMPARED}
     assert "\x1b" not in out
 
 
@@ -207,6 +209,10 @@ BAD = {
     "key twice": (["--scheduler", "parity:ratio=1,ratio=2"], "key 'ratio' is given twice"),
     "wrong type": (["--scheduler", "reactive:lam=high"], "reactive:lam='high' must be a number"),
     "wrong choice": (["--scheduler", "reactive:draw=best"], "reactive:draw='best' must be sample or top or pivotal"),
+    "limit of another target": (
+        ["--online-limit", "--by", "opportunity"],
+        "is a limit of shares, but --by is opportunity",
+    ),
     "NaN": (["--scheduler", "reactive:lam=nan"], "reactive:lam='nan' must be a finite number"),
     "out of range": (["--scheduler", "parity:ratio=0"], "ratio=0.0 must be between 1 and 1e+06"),
     "alpha": (["--scheduler", "reactive:alpha=1/2"], "alpha has 2 numbers but there are 12 clients"),

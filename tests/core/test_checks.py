@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,3 +45,9 @@ def test_the_message_names_value_and_rule():
         checks.between("rate", 1.5, 0, 1)
     with pytest.raises(ConfigError, match=r"^rounds=0 must be a whole number of at least 1$"):
         checks.at_least("rounds", 0, 1)
+
+
+@pytest.mark.parametrize("value", [True, np.True_])
+def test_whether_is_no_number(value):
+    for check, more in ((checks.positive, ()), (checks.not_negative, ()), (checks.between, (0, 2))):
+        assert refused(check, value, *more)

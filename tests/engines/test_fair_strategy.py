@@ -234,7 +234,7 @@ def test_without_an_answer_to_the_evaluation_nobody_is_credited_and_the_round_st
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"scheduler": "parity:target=utility"}, r"by utility needs losses.*WithLosses\(app\)"),
+        ({"scheduler": "parity:target=utility"}, r"needs loss_after from clients.*WithLosses\(app\)"),
         ({"weighting": "agnostic"}, r"needs loss_before from clients.*WithLosses\(app\)"),
         ({"scheduler": "oort", "losses": True}, "needs loss_rms from clients, which stock ones do not report"),
         ({"scheduler": "fedgs"}, "needs labels, which a Flower strategy cannot ask for"),

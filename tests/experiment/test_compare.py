@@ -33,6 +33,7 @@ cohort = 2
 [population]
 clients = 8
 availability = "bernoulli:low=.3,high=.9"
+speed = "lognormal"
 [data]
 set = "{dataset}"
 [training]

@@ -320,3 +320,24 @@ def test_who_knows_the_future_does_not_set_the_online_limit():
     known = schedule("parity", a_setting(availability=phones, clients=40, rounds=48, estimator="oracle"))
     (result,), _ = with_online_limit([known])
     assert result.means()["gini"] < result.means()["gini_online"]
+
+
+def test_who_leaves_slots_empty_does_not_set_the_online_limit():
+    # Nobody filled nothing as evenly as `fixed` without a schedule, and few slots can be shared more evenly than many.
+    phones = AVAILABILITY.build("phones")
+    setting = a_setting(availability=phones, clients=40, rounds=60, cohort=2, draws=2)
+    names = ("fixed", "population", "parity_deployment", "uniform")
+    results, name = with_online_limit([schedule(n, setting) for n in names])
+    assert name in ("least_served", "parity", "rollout")
+    *empty, full = (r.means() for r in results)
+    assert [found["gini_online"] for found in empty] == [None] * 3
+    assert full["gini_online"] >= full["gini_limit"]
+    assert full["selection_gap_online"] >= full["selection_gap_limit"]
+
+
+def test_a_schedule_that_was_computed_from_the_trace_does_not_set_the_online_limit():
+    setting = a_setting(rounds=30, draws=1)
+    witness = schedule(Fixed(frontier(setting.trace(0), setting.cohort).schedule), setting)
+    assert witness.hindsight
+    _, name = with_online_limit([witness])
+    assert name != witness.name

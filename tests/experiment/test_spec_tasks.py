@@ -1,6 +1,7 @@
 """From a spec to a task: any images, dealt as it says, given weights, frozen parts, the server's own data."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
-from fedparity import Coordinator, InProcess, run, stream
+from fedparity import Coordinator, InProcess, Spec, run, stream
 from fedparity.cli.main import app, main
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.data import weights_path
@@ -19,6 +20,7 @@ from fedparity.experiment.tasks import build_task
 from fedparity.models import MODELS
 from fedparity.models.chain import trained
 from fedparity.schedulers import Uniform
+from fedparity.tasks import Logistic
 from fedparity.tasks.flat import pieces, vector_of
 from fedparity.tasks.torch_task import TorchTask
 from fedparity.tasks.training import Training
@@ -283,3 +285,59 @@ def test_features_stand_in_for_images(images, tmp_path, monkeypatch):
     assert task.samples.x_train.shape == (72, 1280)
     assert task.validate is not None
     assert execute(spec).complete
+
+
+class Silent(Logistic):
+    """A task whose clients tell nothing but their updates; the first has no data, or says so."""
+
+    def train(self, job):
+        if job.client == 0:
+            raise ValueError("no samples")
+        nothing = {"loss_before": np.nan, "loss_after": np.nan, "accuracy_before": np.nan, "loss_rms": np.nan}
+        return replace(super().train(job), **nothing)
+
+    def evaluate(self, params, clients, measure="both"):
+        found = super().evaluate(params, clients, measure)
+        return replace(found, loss=np.full(len(clients), np.nan))
+
+
+def silent(**changes):
+    found = Silent.synthetic(8)
+    return Spec(**{"rounds": 2, "cohort": 3, "population": {"clients": 8}, "methods": ["uniform"]} | changes), found
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"utility": "loss_drop"}, "utility 'loss_drop' needs loss_before, which the task's reports do not hold; let"),
+        ({"utility": "authors_loss_drop"}, "utility 'authors_loss_drop' needs loss_before"),
+        ({"utility": "global_loss_drop"}, "utility 'global_loss_drop' needs losses, which the task has not; use loss_"),
+        ({"utility": "none", "methods": ["uniform", "qffl"]}, "method 'qffl' needs loss_before"),
+        ({"utility": "none", "methods": ["oort"]}, "method 'oort' needs loss_rms"),
+        ({"utility": "none", "methods": ["parity_prototype"]}, "method 'parity_prototype' needs prototypes"),
+    ],
+)
+def test_what_an_own_task_cannot_tell_is_refused_before_it_trains(changes, says):
+    spec, task = silent(**changes)
+    with pytest.raises(ConfigError) as error:
+        execute(spec, task=task)
+    assert says in str(error.value)
+
+
+def test_an_own_task_that_tells_what_is_asked_for_runs():
+    spec, task = silent(utility="none")
+    assert execute(spec, task=task).complete
+    spec = spec.model_copy(update={"utility": "global_loss_drop"})
+    assert execute(Spec(**spec.model_dump()), task=Logistic.synthetic(8)).complete
+
+
+def test_python_refuses_the_methods_that_the_command_line_does():
+    spec = Spec(methods=["parity", "parity_prototype"], data={"set": "logistic"}, population={"clients": 8})
+    with pytest.raises(ConfigError, match=r"'parity_prototype' needs a classifier trained with PyTorch; use data.set="):
+        execute(spec)
+    half = Spec(methods=[{"name": "mine", "scheduler": "uniform", "weighting": "fedvarp"}], population={"clients": 8})
+    with pytest.raises(ConfigError, match="method 'mine': weighting 'fedvarp' works on memory"):
+        execute(half)
+    quadratic = Spec(methods=["fedgs"], data={"set": "quadratic"}, population={"clients": 8})
+    with pytest.raises(ConfigError, match=r"method 'fedgs' compares clients by labels.*; use data.set='digits'"):
+        execute(quadratic)

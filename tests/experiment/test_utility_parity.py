@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from fedparity import InProcess, Intermittent, Spec, run, stream
+from fedparity import Coordinator, InProcess, Intermittent, Spec, execute, run, stream
 from fedparity.core.errors import ConfigError
 from fedparity.experiment.runner import build_coordinator, check_methods, draw_trace
 from fedparity.experiment.tasks import build_task
@@ -95,5 +95,17 @@ def test_utility_is_evened_out_as_the_page_says(availability):
 
 def test_utility_that_is_never_credited_cannot_be_evened_out():
     spec = Spec(methods=["parity_utility"], utility="none", population={"clients": 20, "availability": "bernoulli"})
-    with pytest.raises(ConfigError, match="'parity_utility' evens out utility, but utility='none' credits nothing"):
+    says = r"method 'parity_utility': .* evens out .* utility=none\(\) credits nothing; choose another rule"
+    with pytest.raises(ConfigError, match=says):
         check_methods(spec)
+    with pytest.raises(ConfigError, match=says):
+        execute(spec)
+    with pytest.raises(ConfigError, match=r"utility=none\(\) credits nothing"):
+        Coordinator(5, scheduler="with_quota:inner=parity:target=utility", utility="none")
+
+
+def test_a_rule_that_credits_everybody_tells_a_scheduler_by_utility_nothing():
+    # Cohorts were those of parity_opportunity, every one: there is no gain of a participation to learn from.
+    spec = Spec(methods=["parity_utility"], utility="accuracy_change", data={"set": "logistic"})
+    with pytest.raises(ConfigError, match=r"accuracy_change\(\) credits everybody in every round.*global_loss_drop"):
+        execute(spec)

@@ -144,14 +144,21 @@ def test_late_accuracies_and_recall_come_from_the_folder(tmp_path):
         assert run.table.row("uniform") == fresh.table.row("uniform")
     one = opened.runs[0]
     worst = [row[0] for row in one.beside]
-    assert one.late == (one.column("avg_client_accuracy")[-3:].mean(), np.mean(worst[-3:]))
+    lowest = [row[-1] for row in one.beside]
+    assert one.late == (one.column("avg_client_accuracy")[-3:].mean(), np.mean(worst[-3:]), np.mean(lowest[-3:]))
+    assert opened.table.mean("late_worst_recall", "uniform") == one.late[2]
     assert worst[-1] == opened.table.mean("worst_accuracy", "uniform")
     order = np.argsort(opened.trace.counts(), kind="stable")  # six clients: a group each
-    assert one.beside[-1][1:] == one.accuracy[order].tolist()
+    assert one.beside[-1][1:-1] == one.accuracy[order].tolist()
     assert one.late_by_availability.mean() == pytest.approx(one.late[0])
     recall = one.facts.recall
     assert recall is not None
-    assert opened.table.mean("worst_recall", "uniform") == recall.min()
+    assert opened.table.mean("worst_recall", "uniform") == recall.min() == lowest[-1]
+    # A run that an earlier version began kept no recall beside its rounds.
+    older = dataclasses.replace(one, beside=[row[:-1] if t < 29 else row for t, row in enumerate(one.beside)])
+    assert older.late[:2] == one.late[:2]
+    assert math.isnan(older.late[2])
+    assert older.late_by_availability.tolist() == one.late_by_availability.tolist()
 
 
 def test_every_measure_says_what_it_is():
@@ -197,3 +204,13 @@ def spec_availability():
 
 def test_exports_are_there():
     assert [name for name in metrics.__all__ if not hasattr(metrics, name)] == []
+
+
+def test_where_nothing_was_credited_no_spread_of_utility_is_known():
+    outcome = an_outcome([4, 2, 1, 0], [4, 4, 2, 0])  # with utility = none, say: 0 for all is not shared evenly
+    found = numbers(outcome)
+    names = [name for name in found if name.startswith(("utility_cv", "jain_utility", "fairness_variance"))]
+    assert len(names) == 13
+    assert all(math.isnan(found[name]) for name in names)
+    outcome.ledger.surrogate_utility[0] = 1
+    assert numbers(outcome)["utility_cv_with_surrogates"] > 0

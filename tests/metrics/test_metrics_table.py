@@ -39,7 +39,8 @@ def test_the_best_mean_leads_whichever_way_is_better():
 def test_what_prints_the_same_ties_whatever_the_seeds():
     table = a_table(gini={"a": [0.2001], "b": [0.2004], "c": [0.21]})
     assert table.leaders("gini") == Leaders("a", ("b",))
-    assert table.said("gini", "fairest") == "fairest: a (not told apart from b)"
+    assert table.level("gini") == ["a", "b"]
+    assert table.said("gini", "fairest") == "fairest: a and b", "equals, none of them first"
     assert table.told_apart("gini")
     assert not a_table(gini={"a": [0.2], "b": [0.2]}).told_apart("gini")
 
@@ -51,6 +52,7 @@ def test_with_enough_seeds_chance_ties_and_a_clear_difference_does_not():
     found = table.leaders("gini")
     assert "far" not in found.all
     assert {"a", "close"} == set(found.all)
+    assert table.said("gini", "fairest") == f"fairest: {found.first} (not told apart from {found.tied[0]})"
 
 
 def test_with_few_seeds_nothing_is_claimed_but_the_mean():

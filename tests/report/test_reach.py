@@ -65,7 +65,7 @@ def test_the_story_names_whom_and_its_figures_are_the_table_s(run: Run) -> None:
         for name in run.methods:
             assert f"{100 * run.table.mean(key, name):.1f} %" in told
     assert re.search(r"With uniform the clients that are online in \d+ % of the rounds \(a tenth of all\) end at", told)
-    assert "avoidable Gini: inequality in who was asked" in told, "the word is explained where it is used"
+    assert "avoidable Gini (inequality in who was asked" in told, "the word is explained where it is used"
 
 
 def test_one_method_has_no_story(run: Run) -> None:

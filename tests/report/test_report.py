@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import json
 import re
 import sys
 from html.parser import HTMLParser
@@ -10,7 +11,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from fedparity.cli.show import verdict_of
+from fedparity.availability.speeds import SPEEDS
+from fedparity.cli.show import show_run, verdict_of
 from fedparity.core.errors import ConfigError, OutputError
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
@@ -23,11 +25,14 @@ from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.spec_file import parse
 from fedparity.experiment.spec_parts import Population
 from fedparity.experiment.starters import read_starter
-from fedparity.metrics import MEASURES
-from fedparity.report import charts, svg, tables, verdict, words
+from fedparity.metrics import MEASURES, in_reading
+from fedparity.report import charts, figures, svg, tables, verdict, words
 from fedparity.report.frame import policy, template
+from fedparity.report.kinds import by_kind
+from fedparity.report.labels import labels
 from fedparity.report.strip import Strip
 from fedparity.store import Facts
+from fedparity.weightings.agnostic import FALLBACK
 
 jinja = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="jinja2 is not installed")
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "]]>&amp;'\x00\x1b[31m\u202e", "{{ 7 * 7 }}"]
@@ -186,7 +191,7 @@ def test_the_tables_hold_the_numbers_of_the_results(results, page):
     stack = check(page)
     wanted = [
         results.table.mean(key, name)
-        for keys in (tables.SHARE, PER_OPPORTUNITY)
+        for keys in (results.table.known(tables.SHARE), PER_OPPORTUNITY)
         for name in results.methods
         for key in keys
     ]
@@ -206,7 +211,9 @@ def test_the_two_targets_are_never_in_one_table(results):
 
 
 def test_every_heading_is_defined(page):
-    for key in (*tables.SHARE[:-2], *PER_OPPORTUNITY):
+    shown = re.findall(r'href="#def-(\w+)"', page)
+    assert {"span_gap", "mean_recall", "late_worst_recall"} <= {*shown}
+    for key in (*shown, *PER_OPPORTUNITY):
         assert key in MEASURES
         assert f'id="def-{key}"' in page
     for name in ("parity", "uniform", "cup_paper"):
@@ -248,9 +255,9 @@ def test_the_verdict_is_computed(results):
 
 
 def test_accuracy_is_compared_seed_by_seed(results):
-    change = verdict._change(results.table, "parity")
-    last = {(run.method, run.seed): run.column("accuracy")[-1] for run in results.runs}
-    assert change.tolist() == [last["parity", s] - last["uniform", s] for s in (0, 1)]
+    change = verdict._change(results.table, "late_accuracy", "parity")
+    late = {(run.method, run.seed): run.late[0] for run in results.runs}
+    assert change.tolist() == [late["parity", s] - late["uniform", s] for s in (0, 1)]
 
 
 def test_equals_share_the_verdict():
@@ -258,6 +265,37 @@ def test_equals_share_the_verdict():
     found = execute(spec(twins))
     assert verdict.verdict(found).leaders == ["parity", "again"]
     assert "<strong>parity and again</strong> both" in render(found)
+
+
+def test_several_leaders_have_no_single_accuracy():
+    """One leader's accuracy of the last round stood for all of them."""
+    methods = ["uniform", "parity", MethodSpec(name="slow", scheduler="parity", rate=0.001)]
+    found = execute(spec(methods, rounds=20))
+    said = verdict.verdict(found).share.replace(words.NARROW, " ")
+    low, high = (100 * found.table.mean("late_accuracy", name) for name in ("slow", "parity"))
+    assert f"and accuracy from {low:.1f} % (slow) to {high:.1f} % (parity)." in said
+    alone = verdict.verdict(dataclasses.replace(found, spec=spec(["parity"]))).share.replace(words.NARROW, " ")
+    assert f"and accuracy {high:.1f} %." in alone
+
+
+def test_the_story_has_a_clause_for_each_kind_of_method():
+    methods = ["uniform", "qffl", "cup_paper", "least_served", "parity_opportunity", "mifa", "cup_light", "oracle"]
+    found = execute(spec(methods))
+    assert by_kind(found.resolved.methods[:-1]) == {
+        "chance": ["uniform"],
+        "the paper's rule": ["cup_paper"],
+        "fair turns alone": ["least_served", "parity_opportunity"],
+        "memory alone": ["mifa"],
+        "fair turns and memory": ["cup_light"],
+        "other rules": ["qffl"],
+    }
+    told = verdict.story(found).replace(words.NARROW, " ")
+    for name in ("uniform", "qffl", "cup_paper", "mifa", "cup_light"):
+        worst, gap = found.table.mean("late_worst_accuracy", name), found.table.mean("gini_avoidable", name)
+        assert re.search(rf"{100 * worst:.1f} % and {gap:.3f} by [^;]*\({name}\)", told)
+    assert "by fair turns alone (least_served and parity_opportunity);" in told
+    assert "oracle" not in told
+    assert told.count(". ") == 1, "two sentences"
 
 
 @pytest.mark.parametrize(
@@ -462,6 +500,9 @@ def test_rounds_that_counted_for_less_are_spoken_of(results, page):
     records += first.records[2:]
     text = render(dataclasses.replace(results, runs=[dataclasses.replace(first, records=records), *others]))
     assert "1 counted for less than a full step, since weights are capped, 1 changed nothing" in text
+    records = [dataclasses.replace(record, notes=(FALLBACK,)) for record in first.records[:3]] + first.records[3:]
+    text = render(dataclasses.replace(results, runs=[dataclasses.replace(first, records=records), *others]))
+    assert f"3 {FALLBACK}." in text
 
 
 def test_erased_clients_are_spoken_of(results, page):
@@ -492,7 +533,7 @@ def test_the_worst_off_are_those_with_the_lowest_utility(results):
     assert [w.method for w in found] == [results.table.leaders("gini_avoidable").first, "uniform"]
     for w in found:
         run = results.of(w.method)[0]
-        values = tables.normalised(run.ledger)
+        values = tables.normalised(run.ledger, "availability")
         order = sorted(np.flatnonzero(run.ledger.seen()).tolist(), key=lambda k: (values[k], -run.ledger.online[k], k))
         assert [c.name for c in w.lowest] == [str(k) for k in order[:10]]
         unserved = np.flatnonzero(run.ledger.seen() & (run.ledger.selected == 0))
@@ -565,9 +606,20 @@ def test_variance_is_drawn_by_logarithm_only_where_it_spans_decades():
     assert (wide.scale, flat.scale) == ("log", "linear")
 
 
+def test_a_band_on_a_log_scale_does_not_fall_to_the_axis():
+    # y - sd is below 0 in the middle: nothing on a log scale, where the band was a grey block down to the axis.
+    y, sd = np.array([1e-3, 1.0, 50.0, 40.0]), np.array([1e-4, 3.0, 5.0, 5.0])
+    drawn = charts.lines([charts.Series("a", 0, np.array([1.0, 2, 3, 4]), y, sd)], title="t", desc="d")
+    assert drawn.scale == "log"
+    across, up = charts._line_scales([charts.Series("a", 0, np.array([1.0, 2, 3, 4]), y, sd)], unit=False)
+    band = re.search(r'class="band s0" d="([^"]*)"', drawn.markup).group(1)
+    assert band == svg.area(across(np.array([1.0, 2, 3, 4])), up(y**2 / (y + sd)), up(np.minimum(y + sd, up.high)))
+    assert up.at(1 / 4) < charts.LINES.bottom
+
+
 def test_every_dot_is_a_client():
     values = np.array([0.0, 0, 0, 1, 2, 2, 3])
-    drawn = charts.dots([charts.Row("a", 0, values)], title="t", desc="d").markup
+    drawn = charts.dots([charts.Row("a", 0, values)], title="t", desc="d", axis="u/π").markup
     assert re.search(r'class="dot s0" d="([^"]*)"', drawn).group(1).count("M") == len(values)
 
 
@@ -591,3 +643,63 @@ def test_the_strip_marks_who_was_there():
 )  # fmt: skip
 def test_numbers_in_words(shown, value):
     assert shown == value
+
+
+def test_nobody_is_said_to_spread_a_benefit_that_was_not_credited():
+    run = execute(spec(rounds=4, seeds=1, utility="none"))
+    assert "selections per round online" in verdict.verdict(run).opportunity
+    assert "benefit" not in verdict.verdict(run).opportunity
+
+
+@pytest.mark.parametrize(
+    ("by", "said"), [("imputed", "in all, surrogates counted, u+û"), ("participation", "per selection, u/S")]
+)
+def test_every_picture_of_utility_is_in_the_reading_asked_for(results, by, said):
+    text = render(dataclasses.replace(results, spec=results.spec.model_copy(update={"normaliser": by})))
+    symbol = said.rpartition(" ")[2]
+    assert f"Utility {said}: " in text
+    assert f"utility {said}</text>" in text, "the axis"
+    assert f"Of {symbol} across clients" in text
+    assert f": lowest {symbol}" in text
+    assert json.dumps(f"Utility {said}") in text, "the table of all clients"
+    others = r"<code>.*?</code>|<dl.*?</dl>|<section id=.opportunity.*?</section>"
+    assert "u/π" not in re.sub(others, "", text, flags=re.DOTALL)
+
+
+def test_the_variance_over_rounds_ends_at_the_table_s(results):
+    for by in ("availability", "imputed", "participation"):
+        run = dataclasses.replace(results, spec=results.spec.model_copy(update={"normaliser": by}))
+        ends = re.search(r"after round 15: (.*?)\.</desc>", figures.variance(run).markup).group(1)
+        key = in_reading("fairness_variance", by)
+        assert ends == ", ".join(f"{name} {words.brief(run.table.mean(key, name))}" for name in run.methods)
+
+
+def test_labels_are_shown_one_by_one(results, page):
+    found = labels(results)
+    assert found.heads == ["0", "1", "2", "3"]
+    for name, _, cells in found.rows:
+        recall = np.mean([one.facts.recall for one in results.of(name)], axis=0)
+        mean = results.table.mean("mean_recall", name)
+        assert cells == [words.fixed(100 * value, 0) for value in (*recall, mean)]
+    assert "Label by label" in page
+    assert "Label by label" not in render(execute(spec(dataset="quadratic")))
+    wide = [np.append(np.linspace(1, 0.5, 24), np.nan)] * len(results.runs)
+    runs = [
+        dataclasses.replace(one, facts=dataclasses.replace(one.facts, recall=recall))
+        for one, recall in zip(results.runs, wide, strict=True)
+    ]
+    many = labels(dataclasses.replace(results, runs=runs))
+    assert (many.heads, many.left_out) == ([str(k) for k in range(4, 24)], 4)
+
+
+def test_where_devices_are_timed_the_wait_is_shown(page, capsys):
+    assert "Seconds per round" not in page
+    people = {"clients": 12, "availability": "bernoulli", "speed": next(iter(SPEEDS))}
+    timed = execute(
+        Spec(methods=["uniform", "parity"], rounds=6, cohort=3, population=people, data={"set": "logistic"})
+    )
+    assert "Seconds per round" in render(timed)
+    show_run(timed)
+    shown = capsys.readouterr().out
+    assert "wait, s" in shown.splitlines()[1]
+    assert "seconds that a round waits for its slowest participant" in " ".join(shown.split())

@@ -17,7 +17,9 @@ from fedparity import (
     InProcess,
     Intermittent,
     Ledger,
+    Spec,
     Trace,
+    execute,
     run,
     stream,
 )
@@ -238,3 +240,20 @@ def test_values_that_make_no_sense_are_refused(text):
     with pytest.raises(ConfigError, match=text):
         SURROGATES.build(f"utility:{text}")
     assert SURROGATES.build("utility:epsilon=none").epsilon is None
+
+
+def test_nobody_is_absent_where_the_rule_credits_everybody():
+    # What the rule gave the absent would be given to them again.
+    spec = Spec(
+        methods=["cup_paper"],
+        utility="accuracy_change",
+        rounds=12,
+        cohort=3,
+        data={"set": "logistic"},
+        population={"clients": 12, "availability": "bernoulli:low=.1,high=.4"},
+    )
+    (one,) = execute(spec).runs
+    assert one.ledger.utility.any()
+    assert not one.ledger.surrogate_utility.any()
+    (usual,) = execute(spec.model_copy(update={"utility": "loss_drop"})).runs
+    assert usual.ledger.surrogate_utility.any()

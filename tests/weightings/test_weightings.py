@@ -5,6 +5,7 @@ import pytest
 
 from fedparity import (
     AVAILABILITY,
+    WEIGHTINGS,
     ClientReport,
     Coordinator,
     InProcess,
@@ -17,6 +18,7 @@ from fedparity import (
 from fedparity.schedulers import Fixed
 from fedparity.tasks import Logistic
 from fedparity.weightings import BySize, Mean, OverAll
+from fedparity.weightings.agnostic import FALLBACK
 
 ROWS = Rows(
     clients=np.array([1, 4]),
@@ -61,15 +63,16 @@ def run_afl(text, rounds=60):
     task = Logistic.synthetic(100)
     trace = AVAILABILITY.build("paper_like").draw(100, rounds, 0)
     method = Coordinator(5, scheduler="uniform", weighting=text)
-    kept = []
+    kept, notes = [], []
 
     class Watch:
         def on_round(self, method, record, ledger, params):
             kept.append(record.row_weights)
+            notes.append(record.notes)
 
     engine = Intermittent(InProcess(task), trace)
     state = run(method, engine, rounds, params=task.init(stream(0, "init")), num_clients=100, observers=[Watch()])
-    return kept, state.weighting.fallbacks
+    return kept, state.weighting.fallbacks, notes
 
 
 def is_mixture(weights):
@@ -77,17 +80,30 @@ def is_mixture(weights):
 
 
 def test_afl_is_a_mixture_where_few_of_many_take_part():
-    weights, fallbacks = run_afl("agnostic")
+    weights, fallbacks, _ = run_afl("agnostic")
     assert fallbacks == 0
     assert all(w.sum() == pytest.approx(1) and w.min() > 0 and w.max() < 0.9 for w in weights)
     # In the first round nobody is told apart, and later some cohort may be new to it.
     assert sum(is_mixture(w) for w in weights[1:]) > 0.9 * len(weights)
 
 
-def test_afl_says_how_often_it_fell_back_to_the_mean(caplog):
-    with caplog.at_level("INFO", logger="fedparity"):
-        weights, fallbacks = run_afl("agnostic:form=projected,unbiased=true")
+def test_afl_says_in_which_rounds_it_fell_back_to_the_mean():
+    weights, fallbacks, notes = run_afl("agnostic:form=projected,unbiased=true")
     assert fallbacks > 30
     assert sum(is_mixture(w) for w in weights) < 0.2 * len(weights)
-    assert len(caplog.records) == fallbacks
-    assert "nobody that came has any weight" in caplog.text
+    assert sum(map(len, notes)) == fallbacks
+    said = [bool(note) for note in notes]
+    assert {one for note in notes for one in note} == {FALLBACK}
+    assert all(w.max() == w.min() for w, fell in zip(weights, said, strict=True) if fell)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("form", ["exponentiated", "projected"])
+def test_afl_has_a_mixture_at_any_rate(form):
+    rule, state = WEIGHTINGS.build(f"agnostic:rate=1e9,form={form}"), None
+    state = rule.init(3)
+    for losses in ([0.0, 1e3, 1.0], [0.0, 0.0, 1e9], [1e9, 0.0, 1.0]):  # the last had no weight left
+        rows = Rows(np.arange(3), np.zeros((3, 1)), np.zeros(3, np.int64), np.ones(3), np.array(losses), np.ones(3))
+        weights, state = rule.weigh(state, rows, Ledger.empty(3))
+        assert weights.sum() == pytest.approx(1)
+        assert state.lam.sum() == pytest.approx(1)

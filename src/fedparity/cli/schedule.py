@@ -97,6 +97,8 @@ def schedule_command(
     from fedparity.experiment.schedule import with_online_limit
     from fedparity.schedulers import SCHEDULERS
 
+    if online_limit and by != "share":
+        raise ConfigError(f"--online-limit is a limit of shares, but --by is {by}; leave one of the two out")
     asked = [name for text in scheduler or ["parity"] for name in split_list(text) or [text]]
     names = [n for name in asked for n in (COMPARED if name == "all" else (name,))]
     built = {name: SCHEDULERS.build(name) for name in names}

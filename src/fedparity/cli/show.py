@@ -19,7 +19,7 @@ Target: TypeAlias = Literal["share", "opportunity", "utility"]
 RUN_COLUMNS = (
     "late_accuracy",
     "late_worst_accuracy",
-    "worst_recall",
+    "late_worst_recall",
     "never_served",
     "gini_avoidable",
     "gini",
@@ -29,10 +29,12 @@ RUN_COLUMNS = (
 MEANS = {
     "late_accuracy": "accuracy, worst 10%: of the model on clients' own test data, mean of all clients and of the"
     " worst-off tenth, over the last tenth of the rounds",
-    "worst_recall": "worst label: share of the samples of the label it knows least that the last model gets right",
+    "late_worst_recall": "worst label: share that it gets right of the samples of the label it knows least, over the"
+    " same rounds",
     "never_served": "never: clients never asked",
     "gini_avoidable": "Gini: how unequally clients were asked (0 is equal); limit: the lowest that anyone who fills the"
     " slots could reach, given who was there; avoidable: the rest",
+    "round_seconds": "wait, s: seconds that a round waits for its slowest participant",
     "utility_cv": "CV({}): how unequal what clients gained {} is (its standard deviation over its mean)",
     "completed_gini": "done: of the updates that arrived and were used",
     "fairness_variance": "V(u/pi): variance of what clients gained per round online; +: with what surrogates credited",
@@ -86,22 +88,22 @@ def verdict_of(table: Table, by: Target, erased: int = 0) -> str:
     """The outcome in a sentence or two: who leads, what of it nobody could have avoided, and who was never there."""
     from fedparity.report import words
 
-    found = table.leaders(DECIDES[by])
-    if found is None:
+    leaders = table.level(DECIDES[by])
+    if not leaders:
         return "There is nothing to compare."
-    row = table.row(found.first)
+    row, whose = table.row(leaders[0]), "Its" if len(leaders) == 1 else "Their"
     lead = f"{table.said(DECIDES[by], f'Fairest by {LEADS[by]}')}. " if len(table.methods) > 1 else ""
     never = round(row["never_available"] or 0.0) - erased  # those that were erased have no round left either
     counts = {"never there": never, "erased": erased}
     gone = [f"{words.plural(n, 'client')} {'was' if n == 1 else 'were'} {how}" for how, n in counts.items() if n > 0]
     absent = f" {words.listed(gone)}." if gone else ""
     if by == "utility":
-        return f"{lead}Its utility per round online varies by {row['utility_cv']:.3f} (CV).{absent}"
+        return f"{lead}{whose} utility per round online varies by {row['utility_cv']:.3f} (CV).{absent}"
     key, noun = SPLIT[by]
     limit, own = (row[f"{key}{part}"] or 0.0 for part in ("_limit", "_avoidable"))
     return (
-        f"{lead}Of its {noun} {row[key] or 0:.3f}, {limit:.3f} could not be avoided by anyone who fills as many slots;"
-        f" {own:.3f} is its own.{absent}"
+        f"{lead}Of {whose.lower()} {noun} {row[key] or 0:.3f}, {limit:.3f} could not be avoided by anyone who fills as"
+        f" many slots; {own:.3f} is {whose.lower()} own.{absent}"
     )
 
 
@@ -147,10 +149,10 @@ def run_columns(run: Run) -> tuple[str, ...]:
     from fedparity.metrics import in_reading
 
     table, asked = run.table, run.spec.normaliser
-    keys = [key for key in RUN_COLUMNS if asked is None or key != "worst_recall"]
+    keys = [key for key in RUN_COLUMNS if asked is None or key != "late_worst_recall"]
     keys += [] if asked is None else [in_reading("utility_cv", asked)]
     keys += ["fill"] if any((table.mean("fill_avoidable", name) or 0.0) >= 0.005 for name in table.methods) else []
-    return table.known(keys)
+    return table.known([*keys, "round_seconds"])
 
 
 def beside(table: Table) -> tuple[str, ...]:
@@ -179,8 +181,9 @@ def show_schedules(results: list[Schedule], availability: str, by: Target, onlin
     show_measures(table, SHOWN[by], first="scheduler", decides=DECIDES[by])
     say(verdict_of(table, by), wrap=True)
     if online is not None:
-        gini = table.mean("gini_online", table.methods[0])
-        say(f"Without hindsight nothing known comes closer than {online} (Gini {gini:.3f}).", wrap=True)
+        gini = next((g for n in table.methods if (g := table.mean("gini_online", n)) is not None), None)
+        shown = "" if gini is None else f" (Gini {gini:.3f})"
+        say(f"Without hindsight nothing known that fills its slots comes closer than {online}{shown}.", wrap=True)
 
 
 def show_comparison(found: Comparison, files: Sequence[str], erased: int = 0) -> None:

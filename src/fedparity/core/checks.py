@@ -11,6 +11,9 @@ import numpy as np
 from fedparity.core.errors import ConfigError
 from fedparity.core.reprs import one_line
 
+BOOLEAN = (bool, np.bool_)
+"""No numbers: whoever says `alpha=True` means something else than 1."""
+
 
 def _refuse(name: str, value: object, rule: str) -> ConfigError:
     shown = one_line(value) if isinstance(value, (str, int)) else value  # some numbers are too long to be written
@@ -20,13 +23,13 @@ def _refuse(name: str, value: object, rule: str) -> ConfigError:
 def _finite(value: Any) -> bool:
     """Whether it is a number that a float can hold."""
     try:
-        return math.isfinite(value)
+        return not isinstance(value, BOOLEAN) and math.isfinite(value)
     except (OverflowError, TypeError, ValueError):
         return False
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating))
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, BOOLEAN)
 
 
 def _whole(value: object) -> bool:

@@ -134,7 +134,7 @@ class Coordinator:
         checks.instance("spill", self.spill, SpillFile)
         checks.at_least("cohort", self.cohort, 1)
         checks.at_least("seed", self.seed, 0)
-        check_fit({"weighting": self.weighting, "memory": self.memory, "local": self.local})
+        check_fit({name: getattr(self, name) for name in COMPONENTS})
         if self.over_select != "observed":
             checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
@@ -362,7 +362,7 @@ class Coordinator:
         came = rows_of(plan, intake, state.offers, with_unlabelled(self.labels, state.ledger.num_clients))
         rows, state.memory = self.memory.complete(state.memory, plan.round, came, plan.params, state.ledger)
         rows = self.gate.rows(rows)
-        said, weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
+        said, told, weighting = weigh(self.weighting, state.weighting, rows, state.ledger, plan.round)
         if not np.isfinite(said).all():
             return Step.none(rows, f"abandoned: {one_line(self.weighting)} gave weights that are not finite")
         weights, notes = self.gate.capped(said, self.cohort)
@@ -380,15 +380,15 @@ class Coordinator:
                 state.kept[report.client] = kept
         if state.kept:
             self.spill.settle(state.kept, self.spill.ram)
-        return Step(rows, weights, notes)
+        return Step(rows, weights, (*notes, *told))
 
     def _stand_in(
         self, state: State, plan: RoundPlan, evaluate: Evaluate | None, *, old_updates: bool
     ) -> SurrogateCredit:
         score = None if evaluate is None else lambda clients: self._score(state, clients, evaluate)
-        stand_in, state.surrogate = self.surrogate.stand_in(
-            state.surrogate, plan.round, both(plan.available, plan.busy), state.ledger, score
-        )
+        everybody = np.arange(state.ledger.num_clients)  # nobody is absent where the rule credits all
+        there = everybody if self.utility.credits_all else both(plan.available, plan.busy)
+        stand_in, state.surrogate = self.surrogate.stand_in(state.surrogate, plan.round, there, state.ledger, score)
         eta_sum, bound = self.memory.bias(state.memory)
         if old_updates and not eta_sum:  # without an eta Lemma 3 says nothing of old updates
             bound = np.nan

@@ -1,4 +1,8 @@
-"""Whether the components of a method fit together: half of a published method is refused, with the other half named."""
+"""Whether the components of a method fit together.
+
+Half of a published method is refused, with the other half named, and so is a scheduler by utility where participations
+are not credited: it would be another scheduler under that name, without a word.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,23 @@ from fedparity.core.protocols import Component
 from fedparity.core.registry import Registry, component_class
 from fedparity.local import LOCALS
 from fedparity.memory import MEMORIES
+from fedparity.utility import NoUtility
 from fedparity.weightings import WEIGHTINGS
 
 TABLES: Mapping[str, Registry[Any]] = {"weighting": WEIGHTINGS, "memory": MEMORIES, "local": LOCALS}
 
 
-def check_fit(parts: Mapping[str, Component]) -> None:
+def check_fit(parts: Mapping[str, Any]) -> None:
     """Refuse a component without those that it works on."""
-    for key, part in parts.items():
+    rule = parts["utility"]
+    if "utility" in parts["scheduler"].requires and (isinstance(rule, NoUtility) or rule.credits_all):
+        does = "nothing" if isinstance(rule, NoUtility) else "everybody in every round, asked or not"
+        raise ConfigError(
+            f"scheduler {parts['scheduler']!r} evens out what participations are worth, but utility={rule!r} credits"
+            f" {does}; choose another rule, for example global_loss_drop, or the target opportunity"
+        )
+    for key in TABLES:
+        part = parts[key]
         for other, text in part.goes_with.items():
             if not _is(parts[other], TABLES[other], text):
                 raise ConfigError(

@@ -40,6 +40,7 @@ class NotImported:
     keeps: ClassVar[bool] = False
     forecasts: ClassVar[bool] = False
     hindsight: ClassVar[bool] = False
+    credits_all: ClassVar[bool] = False
     report_fields: ClassVar[tuple[str, ...]] = ()
     requires: ClassVar[tuple[str, ...]] = ()
     goes_with: ClassVar[Mapping[str, str]] = MappingProxyType({})

@@ -118,7 +118,7 @@ class Scheduler(Remembering[S], Protocol[S]):
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """What it needs of a run: `labels`, `losses`, `validation` or `utility` (that something is credited)."""
+        """What it needs of a run: `labels`, `losses`, `validation` or `utility` (that participations are credited)."""
         return ()
 
     @property
@@ -215,6 +215,10 @@ class Weighting(Remembering[S], Protocol[S]):
 
     def weigh(self, state: S, rows: Rows, ledger: Ledger) -> tuple[FloatArray, S]:
         """One weight per row."""
+
+    def notes(self, state: S, rows: Rows) -> tuple[str, ...]:
+        """What the record of a round is to say of how these rows are about to be weighed; the same words each time."""
+        return ()
 
 
 class Utility(Remembering[S], Protocol[S]):

@@ -57,12 +57,15 @@ def checked(cohort: Cohort, view: RoundView) -> Cohort:
     return Cohort(clients, probs, cohort.design, int(cohort.wasted))
 
 
-def weigh(weighting: Weighting[S], state: S, rows: Rows, ledger: Ledger, round: int) -> tuple[FloatArray, S]:
-    """The weights of a round's rows, if there is a number for each, else RoundError; and the next state."""
+def weigh(
+    weighting: Weighting[S], state: S, rows: Rows, ledger: Ledger, round: int
+) -> tuple[FloatArray, tuple[str, ...], S]:
+    """The weights of a round's rows, if there is a number for each, else RoundError; what to say of it; the state."""
+    notes = weighting.notes(state, rows)
     found = weighting.weigh(state, rows, ledger)
     try:
         weights, state = _pair(found, "weigh")
-        return _per(weights, len(rows.clients), "weights", "row"), state
+        return _per(weights, len(rows.clients), "weights", "row"), notes, state
     except RoundError as error:
         raise RoundError(f"weighting {one_line(weighting)}, round {round}: {error}") from None
 

@@ -41,7 +41,7 @@ BASELINE = "uniform"
 
 BLOCKS = (
     ("accuracy", "avg_client_accuracy", "own_accuracy", "worst_accuracy", "variance_percent2"),
-    ("utility_cv", "jain_utility", "coverage"),
+    ("utility_cv", "jain_utility", "coverage", "round_seconds"),
     ("selection_gap", "selection_gap_avoidable", "gini", "gini_avoidable"),
 )
 """What stands side by side: three narrow tables fit where one wide one does not."""

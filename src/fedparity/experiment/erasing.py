@@ -61,5 +61,6 @@ def _last(store: Store, row: list[Any], facts: Facts) -> list[Any]:
     beside = row[END:]
     if beside:
         groups = tenths(store.trace().counts())
-        beside = [MEASURES["worst_accuracy"].of(outcome), *(mean_of_known(facts.accuracy[ids]) for ids in groups)]
+        means = (mean_of_known(facts.accuracy[ids]) for ids in groups)
+        beside = [MEASURES["worst_accuracy"].of(outcome), *means, *beside[1 + len(groups) :]]
     return [*(found[name] for name in COLUMNS[:END]), *beside]

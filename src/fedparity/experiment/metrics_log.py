@@ -50,22 +50,25 @@ class MetricsLog:
         score: Callable[[Vector], float | None] | None = None,
         scored: Callable[[int], bool] = lambda _round: True,
         groups: Sequence[Ids] = (),
+        *,
+        recall: Callable[[Vector], FloatArray | None] | None = None,
     ) -> None:
         """With an `engine`, the model is evaluated on all clients every so many rounds; without, accuracies stay empty.
 
         Means are over the clients whose accuracy is known: real ones may not answer. `score` gives the model's accuracy
         on shared test data; without one, `accuracy` is the mean over clients. In rounds that are not `scored` they
         stay empty.
-        Accuracies of `groups` of clients are kept beside the log.
+        Accuracies of `groups` of clients are kept beside the log, and the worst `recall` of a label.
         """
         self.rows: list[tuple[object, ...]] = []
         self.beside: list[list[float]] = []
-        """Beside each row, whose columns are the paper's: accuracy of the worst-off tenth, and of each group."""
+        """Beside each row, whose columns are the paper's: accuracy of the worst-off tenth, of each group; recall."""
         self._cohort = cohort
         self._engine = engine
         self._score = score
         self._scored = scored
         self._groups = groups
+        self._recall = recall
         self.erased: frozenset[int] = frozenset()
         """Whose accuracy is nobody's business any more."""
         self._clock = time.perf_counter()
@@ -79,7 +82,7 @@ class MetricsLog:
         now = time.perf_counter()
         self.rows.append((record.round, method, *measured(record, outcome), now - self._clock))
         means = [mean_of_known(known[ids]) for ids in self._groups]
-        self.beside.append([MEASURES["worst_accuracy"].of(outcome), *means])
+        self.beside.append([MEASURES["worst_accuracy"].of(outcome), *means, MEASURES["worst_recall"].of(outcome)])
         self._clock = now
 
     def _scores(self, params: Vector, known: FloatArray) -> tuple[FloatArray, dict[str, Any]]:
@@ -93,6 +96,9 @@ class MetricsLog:
         shared = None if self._score is None else self._score(params)
         if shared is not None:
             found["test_accuracy"] = shared
+        recall = None if self._recall is None else self._recall(params)
+        if recall is not None:
+            found["recall"] = recall
         return known, found
 
     def last(self) -> dict[str, float]:

@@ -27,7 +27,7 @@ from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.spec_file import parse
 from fedparity.experiment.spec_parts import Population, component_text
-from fedparity.metrics import Frontier, Outcome, Table, frontier, influence, span_gap
+from fedparity.metrics import Frontier, Outcome, Table, frontier, influence, span_gap, tenths
 from fedparity.store import Committed, Facts, Store
 
 OBSERVED = "./observed"
@@ -55,7 +55,7 @@ class MethodRun:
     facts: Facts | None = None
     """None: it was cut short by force."""
     beside: list[list[float]] = field(default_factory=list)
-    """Beside each row of the log: accuracy of the worst-off tenth, then of clients by availability (`tenths`)."""
+    """Beside each row of the log: accuracy of the worst-off tenth, of clients by availability (`tenths`); recall."""
 
     def column(self, name: str) -> FloatArray:
         """One column of the log, as numbers."""
@@ -63,15 +63,24 @@ class MethodRun:
         return np.array([row[at] for row in self.log], dtype=np.float64)
 
     @property
-    def late(self) -> tuple[float, float]:
-        """Mean and worst-tenth accuracy of clients over the last tenth of the rounds: single rounds swing."""
-        mean = self.column("avg_client_accuracy")[self._last]
-        return float(mean.mean()) if len(mean) else np.nan, float(self._late_beside[0])
+    def late(self) -> tuple[float, float, float]:
+        """Mean and worst-tenth accuracy, and worst recall, over the last tenth of the rounds: single rounds swing."""
+        mean, beside = self.column("avg_client_accuracy")[self._last], self._late_beside
+        recall = beside[1 + self._tenths :]  # not kept by earlier versions
+        return (
+            float(mean.mean()) if len(mean) else np.nan,
+            float(beside[0]),
+            float(recall[0] if len(recall) else np.nan),
+        )
 
     @property
     def late_by_availability(self) -> FloatArray:
         """The same of each tenth of the clients, the least available first; empty: the run was stored without."""
-        return self._late_beside[1:]
+        return self._late_beside[1 : 1 + self._tenths]
+
+    @property
+    def _tenths(self) -> int:
+        return len(tenths(self.ledger.online))
 
     @property
     def _last(self) -> slice:
@@ -80,7 +89,8 @@ class MethodRun:
     @property
     def _late_beside(self) -> FloatArray:
         rows = [row for row in self.beside[self._last] if row]
-        return np.array(rows, dtype=np.float64).mean(axis=0) if rows else np.array([np.nan])
+        least = min(map(len, rows), default=0)  # an earlier version may have begun the run
+        return np.array([row[:least] for row in rows], dtype=np.float64).mean(axis=0) if rows else np.array([np.nan])
 
     @property
     def round_seconds(self) -> float:

@@ -56,7 +56,6 @@ from fedparity.servers.rate_schedules import Scaled
 from fedparity.store import Facts, Store, finish_erasure
 from fedparity.store.origin import versions
 from fedparity.traces import load_trace
-from fedparity.utility import NoUtility
 from fedparity.weightings import QFair
 
 Asked = Callable[[], bool]
@@ -130,7 +129,7 @@ class _Record:
 
     def __init__(self, spec: Spec, seed: int, engine: Intermittent, task: Task, store: Store | None) -> None:
         groups = tenths(engine.trace.counts())
-        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored, groups)
+        self.log = MetricsLog(spec.cohort, engine, task.accuracy, spec.scored, groups, recall=task.recall)
         if store is not None:
             self.log.erased = store.erased()
         self.journal = Journal()
@@ -242,14 +241,15 @@ def _run_seed(  # noqa: PLR0917 - one caller
 def check_methods(spec: Spec) -> None:
     """Refuse methods that do not fit the number of clients or the task."""
     for contender in spec.methods:
-        coordinator = build_coordinator(spec, contender, spec.seed)
-        coordinator.init(spec.population.clients)
+        try:
+            coordinator = build_coordinator(spec, contender, spec.seed)
+            coordinator.init(spec.population.clients)
+        except ConfigError as error:
+            raise ConfigError(f"method {contender.name!r}: {error}") from error
         if "labels" in coordinator.scheduler.requires and spec.data.set == "quadratic":
-            raise ConfigError(f"method {contender.name!r} compares clients by labels, which a quadratic task has not")
-        if "utility" in coordinator.scheduler.requires and isinstance(spec.worth, NoUtility):
             raise ConfigError(
-                f"method {contender.name!r} evens out utility, but utility='none' credits nothing; choose another rule "
-                "(fedparity list utilities), or the target opportunity"
+                f"method {contender.name!r} compares clients by labels, which data.set='quadratic' has not; use"
+                " data.set='digits', or leave the method out"
             )
         torch_alone = coordinator.local.joint is not None or "prototypes" in coordinator.report_fields
         if torch_alone and spec.data.set in NUMPY:
@@ -294,6 +294,7 @@ def execute(
     if trace is not None:
         checks.instance("trace", trace, Trace, "Trace.from_matrix(online) makes one")
     spec = spec if task is None else owned(spec, task)
+    check_methods(spec)
     if out is None:
         return _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)
     if store is not None or (resume and overwrite):

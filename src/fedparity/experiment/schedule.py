@@ -31,7 +31,7 @@ from fedparity.engines import Intermittent, NoTraining
 from fedparity.estimators import ORACLE, Oracle
 from fedparity.metrics import MEASURES, Outcome, Table, cv, frontier, per_opportunity, weighted_frontier
 from fedparity.metrics.measures import SCHEDULED
-from fedparity.schedulers import SCHEDULERS
+from fedparity.schedulers import SCHEDULERS, Fixed
 from fedparity.schedulers.rollout import MOST_CLIENTS
 from fedparity.utility import LossDrop
 
@@ -192,6 +192,13 @@ class Schedule:
     name: str
     setting: Setting
     draws: tuple[Draw, ...]
+    hindsight: bool = False
+    """Whether the scheduler, or its estimator, knows the draw's trace."""
+
+    @property
+    def filled(self) -> list[int]:
+        """Slots filled in each draw."""
+        return [int(d.outcome.counts.sum()) for d in self.draws]
 
     @property
     def journal_sha256(self) -> str:
@@ -237,28 +244,33 @@ def schedule(
         draws.append(draw)
         if progress is not None:
             progress(len(draws) * setting.rounds)
-    return Schedule(name, setting, tuple(draws))
+    return Schedule(name, setting, tuple(draws), isinstance(scheduler, Fixed) or setting.estimator == ORACLE)
 
 
 def with_online_limit(results: Sequence[Schedule], *, workers: int = 1) -> tuple[list[Schedule], str]:
     """The same results beside what the fairest scheduler known reaches without hindsight, and its name.
 
-    `ONLINE` and every result that does not know the trace are candidates; the one with the lowest mean Gini is taken.
+    `ONLINE` and every result that does not know the trace are candidates; of those that fill as many slots as any, the
+    one with the lowest mean Gini is taken. Who leaves slots empty can share the rest more evenly, but that is another
+    limit: a draw that filled fewer has none.
     Nothing says that nobody could do better: it is what can be had today, where `limit` is what nobody can beat.
     """
     setting = results[0].setting
     blind = replace(setting, estimator=None if setting.estimator == ORACLE else setting.estimator)
     names = [name for name in ONLINE if name != "rollout" or setting.clients <= MOST_CLIENTS]
-    found = [r for r in results if setting.estimator != ORACLE]
+    found = [r for r in results if not r.hindsight]
     found += [schedule(n, blind, workers=workers) for n in names if n not in [r.name for r in found]]
-    best = min(found, key=lambda r: r.means()["gini"] or 0.0)
+    full = max(r.filled for r in found)
+    best = min((r for r in found if r.filled == full), key=lambda r: r.means()["gini"] or 0.0)
     return [
         replace(r, draws=tuple(_beside(a, b) for a, b in zip(r.draws, best.draws, strict=True))) for r in results
     ], best.name
 
 
 def _beside(draw: Draw, online: Draw) -> Draw:
-    return replace(draw, outcome=replace(draw.outcome, online=online.outcome.counts))
+    counts = online.outcome.counts
+    alike = draw.outcome.counts.sum() == counts.sum()
+    return replace(draw, outcome=replace(draw.outcome, online=counts if alike else None))
 
 
 def _map(

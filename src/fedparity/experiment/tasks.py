@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 
 from fedparity.availability.speeds import Clock
 from fedparity.core.errors import ConfigError
-from fedparity.core.protocols import Task
+from fedparity.core.protocols import Component as Part
+from fedparity.core.protocols import Measure, Task
 from fedparity.core.rng import stream
-from fedparity.core.types import Ids
+from fedparity.core.types import Ids, Job, ReportField
 from fedparity.data import DataSet, fetch_weights, open_data
 from fedparity.data.dataset import Progress, silent
 from fedparity.data.features import FeatureCache
+from fedparity.engines.inprocess import OF_A_CLIENT
 from fedparity.experiment.own import on_path, samples_of, shared
 from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec_parts import OWN, DataSpec, ExecutionSpec, ModelSpec, TrainingSpec, component_text
@@ -48,6 +51,8 @@ TASK = (
     "recall",
 )
 """What a run asks of a task."""
+TRIED = 3
+"""Of so many clients something is asked that a task may not be able to tell: one of them may have no data."""
 Features: TypeAlias = Callable[[NDArray[Any], Ids], NDArray[np.float32]]
 """Some rows of images as features, one row per image."""
 
@@ -101,13 +106,42 @@ def clock_of(spec: Spec, task: Task) -> Clock | None:
 
 
 def check_utility(spec: Spec, task: Task) -> None:
-    """Refuse a utility rule that needs what the task cannot tell."""
-    if "accuracy" not in spec.worth.requires:
+    """Refuse a utility rule that needs what the task can tell of none of a few clients."""
+    what: Measure = "accuracy" if "accuracy" in spec.worth.requires else "loss"
+    own = spec.data.set == OWN  # ours all have losses
+    if what == "loss" and not (own and spec.worth.needs_evaluation):
         return
-    model = task.init(stream(spec.seed, "init"))
-    if not np.isfinite(task.evaluate(model, np.arange(1), "accuracy").accuracy).all():
-        rule, what = component_text(spec.utility), "the task" if spec.data.set == OWN else f"data.set={spec.data.set!r}"
-        raise ConfigError(f"utility {rule!r} needs accuracies, which {what} has not; use global_loss_drop")
+    few = np.arange(min(TRIED, task.num_clients))
+    if np.isnan(getattr(task.evaluate(task.init(stream(spec.seed, "init")), few, what), what)).all():
+        told, fix = ("accuracies", "global_loss_drop") if what == "accuracy" else ("losses", "loss_drop or none")
+        who = "the task" if own else f"data.set={spec.data.set!r}"
+        raise ConfigError(f"utility {component_text(spec.utility)!r} needs {told}, which {who} has not; use {fix}")
+
+
+def check_reports(spec: Spec, task: Task) -> None:
+    """Refuse rules that need of clients what no report of a few clients' plain training under the first model holds."""
+    rules = [(f"utility {component_text(spec.utility)!r}", "set utility='none'", spec.worth.report_fields)]
+    for m in spec.methods:
+        p = m.parts
+        parts: tuple[Part, ...] = (p.scheduler, p.weighting, p.surrogate, p.memory, p.local)
+        rules += [(f"method {m.name!r}", "leave it out", part.report_fields) for part in parts]
+    wanted = frozenset(name for _, _, needed in rules for name in needed)
+    first, known, answered = task.init(stream(spec.seed, "init")), set[ReportField](), False
+    for client in range(min(TRIED, task.num_clients)):
+        if wanted <= known:
+            return
+        with suppress(*OF_A_CLIENT):  # whose data cannot be trained on says nothing
+            report = task.train(Job(0, spec.seed, client, first, report_fields=wanted))
+            answered |= report.failure is None
+            known |= {name for name in wanted if _is_told(getattr(report, name))}
+    for who, fix, needed in rules:
+        lacks = next((name for name in needed if answered and name not in known), None)
+        if lacks is not None:
+            raise ConfigError(f"{who} needs {lacks}, which the task's reports do not hold; let train give it, or {fix}")
+
+
+def _is_told(value: Any) -> bool:
+    return value is not None and not (np.isscalar(value) and np.isnan(value))
 
 
 def owned(spec: Spec, given: Given) -> Spec:
@@ -120,6 +154,7 @@ def owned(spec: Spec, given: Given) -> Spec:
             raise ConfigError(f"method {method.name!r} needs {lacks}, which the task does not have; leave it out")
     clock_of(spec, task)
     check_utility(spec.model_copy(update={"data": DataSpec(set=OWN)}), task)
+    check_reports(spec, task)
     training = spec.training
     if isinstance(task, Trained):
         training = TrainingSpec(**asdict(task.training), schedule=training.schedule)

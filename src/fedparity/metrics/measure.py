@@ -49,8 +49,8 @@ class Outcome:
     """The same of the model that each client keeps, else of the global one."""
     influence: FloatArray = field(default_factory=lambda: NO_FLOATS)
     seconds_per_round: float = NAN
-    late: tuple[float, float] = (NAN, NAN)
-    """Mean and worst-tenth accuracy of clients, averaged over the last tenth of the rounds."""
+    late: tuple[float, float, float] = (NAN, NAN, NAN)
+    """Mean and worst-tenth accuracy of clients and worst recall, averaged over the last tenth of the rounds."""
     recall: FloatArray = field(default_factory=lambda: NO_FLOATS)
     """Share of each label's test samples that the global model recognises; empty where the task does not say."""
     span_gap: float = NAN

@@ -82,6 +82,13 @@ MODEL = (
         "recall of the label that the global model recognises least: the lowest share of a label's test samples",
         _of_labels(np.min),
         "worst label",
+        title="Recall, worst label, last round",
+    ),
+    _percent(
+        "late_worst_recall",
+        "the same, averaged over the last tenth of the rounds",
+        lambda o: o.late[2],
+        "worst label",
         title="Recall, worst label",
     ),
     _percent(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 from fedparity.core.ledger import Normaliser
 from fedparity.core.types import FloatArray
 from fedparity.metrics import inequality as spread
-from fedparity.metrics.measure import Measure, Of
+from fedparity.metrics.measure import NAN, Measure, Of, Outcome
 
 OVER = "over clients online at least once"
 
@@ -25,6 +25,16 @@ class Reading(NamedTuple):
     of: str
     over: str
     plain: str
+
+    @property
+    def symbol(self) -> str:
+        """Its head as pages print it."""
+        return self.head.replace("pi", "π")
+
+    @property
+    def full(self) -> str:
+        """What headings say after `utility`."""
+        return f"{self.plain.rstrip(',')}, {self.symbol}"
 
 
 READINGS: dict[Normaliser, Reading] = {
@@ -40,7 +50,11 @@ def in_reading(name: str, normaliser: Normaliser = "availability") -> str:
 
 
 def _of(of: Callable[[FloatArray], float], by: Normaliser, *, aided: bool = False) -> Of:
-    return lambda o: of(o.ledger.normalised_utility(by, with_surrogates=aided))
+    def measured(o: Outcome) -> float:
+        values = o.ledger.normalised_utility(by, with_surrogates=aided)
+        return of(values) if values.any() else NAN  # nothing was credited, which is not the same as evenly
+
+    return measured
 
 
 def _utility(
@@ -51,7 +65,7 @@ def _utility(
     head, title = heads
     for by in get_args(Normaliser):
         read = READINGS[by]
-        long = title.format(read.head.replace("pi", "π"))
+        long = title.format(read.symbol)
         named: dict[str, Any] = {"head": head.format(read.head), "title": long, "normaliser": by}
         text = says.format(f"{read.of}, {read.over}")
         yield Measure(in_reading(name, by), text, _of(of, by), **named, **how)
@@ -74,7 +88,7 @@ UTILITY = (
     Measure(
         "fairness_variance_per_round",
         f"V_T / T^2, the variance of u_k/(T pi_k), {OVER}: what the authors' code logs",
-        lambda o: spread.variance(o.ledger.normalised_utility()) / o.rounds**2,
+        lambda o: _of(spread.variance, "availability")(o) / o.rounds**2,
         "V/T^2",
         title="V_T / T^2",
         better="lower",

@@ -155,13 +155,21 @@ class Table:
         few = f"the best mean ({len(self.seeds)} of the {self.seeds_needed} seeds that it takes to tell methods apart)"
         return few if self.by_chance else "who leads, and who is not told apart from it"
 
-    def said(self, key: str, what: str) -> str:
-        """`fairest by avoidable Gini: parity (not told apart from least_served)`; empty if nobody has a number."""
+    def level(self, key: str) -> list[str]:
+        """Those that lead a column and print the same number, in the table's order: none of them is first."""
         found = self.leaders(key)
         if found is None:
+            return []
+        shown = printed(key, self.mean(key, found.first))
+        return [name for name in self.methods if name in found.all and printed(key, self.mean(key, name)) == shown]
+
+    def said(self, key: str, what: str) -> str:
+        """`fairest by avoidable Gini: cup and parity (not told apart from least_served)`; empty without a number."""
+        found, level = self.leaders(key), self.level(key)
+        if found is None:
             return ""
-        tied = f" (not told apart from {listed(found.tied)})" if found.tied else ""
-        return f"{what}: {found.first}{tied}"
+        tied = [name for name in found.all if name not in level]
+        return f"{what}: {listed(level)}{f' (not told apart from {listed(tied)})' if tied else ''}"
 
     def told_apart(self, key: str) -> bool:
         """Whether anybody is behind the leaders: a column in which all tie has no best."""

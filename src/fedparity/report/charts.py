@@ -163,8 +163,9 @@ def _band(one: Series, across: svg.Scale, up: svg.Scale) -> Iterator[str]:
     if one.sd is None:
         return
     low, high = one.y - one.sd, one.y + one.sd
-    if up.kind == "log":
-        low = np.where(np.isfinite(one.y), np.maximum(low, up.low), np.nan)
+    if up.kind == "log":  # as far down as up: y - sd may be below 0, which would be all the way to the axis
+        known = np.where(one.y > 0, one.y, np.nan)
+        low = known * known / (known + one.sd)
     shape = svg.area(across(one.x), up(np.maximum(low, up.low)), up(np.minimum(high, up.high)))
     if shape:
         yield svg.element("path", class_=f"band s{style(one.index)}", d=shape)
@@ -241,7 +242,7 @@ HEAP = 30
 """Dots that may lie on one place; above it bars are drawn."""
 
 
-def dots(rows: Sequence[Row], *, title: str, desc: str) -> Chart:
+def dots(rows: Sequence[Row], *, title: str, desc: str, axis: str) -> Chart:
     """A row of dots each, stacked where they would overlap; bars of the same outline where there are too many."""
     known = svg.bounds([row.values for row in rows])
     if known is None:
@@ -250,7 +251,7 @@ def dots(rows: Sequence[Row], *, title: str, desc: str) -> Chart:
     bins = int((scale.end - scale.start) / DOT)
     tallest = max((int(_stacks(row.values, scale, bins).max()) for row in rows if len(row.values)), default=1)
     height = DOTS_ROW * len(rows) + 48
-    body = list(_dots_axis(scale, height - 42))
+    body = list(_dots_axis(scale, height - 42, axis))
     for number, row in enumerate(rows):
         body += _dots_row(row, scale, bins, tallest, number * DOTS_ROW)
     markup = svg.picture((DOTS_WIDTH, height), body, title=title, desc=desc, class_="chart dots")
@@ -274,12 +275,12 @@ def _bin(values: FloatArray, scale: svg.Scale, bins: int) -> NDArray[np.int64]:
     return np.clip((place * bins).astype(np.int64), 0, bins - 1)
 
 
-def _dots_axis(scale: svg.Scale, bottom: float) -> Iterator[str]:
+def _dots_axis(scale: svg.Scale, bottom: float, name: str) -> Iterator[str]:
     for value, x in _apart([(value, scale.at(value)) for value in scale.ticks(6)], 46):
         yield svg.element("path", class_="grid", d=f"M{svg.num(x)} 0V{svg.num(bottom)}")
         place = "start" if x < 20 else "end" if x > DOTS_WIDTH - 20 else "mid"
         yield svg.text(x, bottom + 16, words.tick(value), class_=f"axis {place}")
-    yield svg.text(scale.end, bottom + 34, "utility per opportunity, u/π", class_="axis end")
+    yield svg.text(scale.end, bottom + 34, name, class_="axis end")
 
 
 def _apart(ticks: list[tuple[float, float]], gap: float) -> list[tuple[float, float]]:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedparity.core.types import FloatArray, Ids
 from fedparity.experiment.run import MethodRun, Run
+from fedparity.metrics.of_utility import READINGS
 from fedparity.report import svg, words
 from fedparity.report.figures import client_name
 from fedparity.report.tables import normalised
 
+Of: TypeAlias = Callable[[MethodRun], FloatArray]
 MOST = 10_000
 """Clients that a page holds."""
 FIRST = 25
@@ -110,7 +112,14 @@ def all_clients(run: Run) -> ClientTable | None:
         Column("Rounds online", counts[ids].tolist()),
         Column("At the limit", run.limit.counts[ids].tolist()),
     ]
-    kinds = [_kind(run, ids, *one) for one in KINDS]
+    by = run.spec.reading
+    shown: tuple[tuple[str, int | None, Of], ...] = (
+        ("Times asked", 1, lambda one: one.ledger.selected.astype(np.float64)),
+        ("Accuracy on its own test data, %", 1, lambda one: 100 * np.asarray(one.accuracy, np.float64)),
+        (f"Utility {READINGS[by].full}", None, lambda one: normalised(one.ledger, by)),
+        ("Asked in vain", 1, _in_vain),
+    )
+    kinds = [_kind(run, ids, *one) for one in shown]
     known = [kind for kind in kinds if any(np.isfinite(c.values).any() for c in kind.columns)]
     return client_table(names, columns, known, total=run.trace.num_clients)
 
@@ -127,15 +136,7 @@ def _in_vain(run: MethodRun) -> FloatArray:
     return failed if failed.any() else np.full(len(failed), np.nan)
 
 
-KINDS = (
-    ("Times asked", 1, lambda run: run.ledger.selected.astype(np.float64)),
-    ("Accuracy on its own test data, %", 1, lambda run: 100 * np.asarray(run.accuracy, np.float64)),
-    ("Utility per opportunity, u/π", None, lambda run: normalised(run.ledger)),
-    ("Asked in vain", 1, _in_vain),
-)
-
-
-def _kind(run: Run, ids: Ids, name: str, digits: int | None, of: Any) -> Kind:
+def _kind(run: Run, ids: Ids, name: str, digits: int | None, of: Of) -> Kind:
     columns = []
     for method in run.methods:
         found = [of(one) for one in run.of(method)]

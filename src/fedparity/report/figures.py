@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from fedparity.core.ledger import Ledger, Normaliser
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray
 from fedparity.experiment.run import MethodRun, Run
-from fedparity.metrics import lorenz
+from fedparity.metrics import MEASURES, Outcome, in_reading, lorenz
+from fedparity.metrics.of_utility import READINGS
 from fedparity.report import charts, strip, words
 
 POINTS = 160
@@ -55,11 +58,11 @@ def client_name(run: Run, client: int) -> str:
     return str(client) if run.trace.names is None else run.trace.names[client]
 
 
-def over_rounds(run: Run, column: str) -> list[charts.Series]:
-    """A column of the log for each method: mean over seeds, sd where there are several."""
+def over_rounds(run: Run, of: Callable[[MethodRun], FloatArray]) -> list[charts.Series]:
+    """A number of each round, for each method: mean over seeds, sd where there are several."""
     found = []
     for index, name in enumerate(run.methods):
-        columns = [one.column(column) for one in run.of(name)]
+        columns = [of(one) for one in run.of(name)]
         length = min((len(c) for c in columns), default=0)
         if length:
             values = np.stack([c[:length] for c in columns])
@@ -81,18 +84,30 @@ def _last(series: list[charts.Series]) -> list[tuple[str, float]]:
 
 def accuracy(run: Run) -> charts.Chart:
     """Test accuracy over rounds; empty where the task has none."""
-    series = over_rounds(run, "accuracy")
+    series = over_rounds(run, lambda one: one.column("accuracy"))
     ends = ", ".join(f"{label} {words.percent(value)}" for label, value in _last(series))
     desc = f"Test accuracy of the global model after round {run.rounds}: {ends}."
     return charts.lines(series, title="Test accuracy over rounds", desc=desc, unit=True)
 
 
 def variance(run: Run) -> charts.Chart:
-    """V_T over rounds."""
-    series = over_rounds(run, "fairness_variance")
+    """V_T over rounds, in the run's reading: the log has that per round online, the journal all of them."""
+    by = run.spec.reading
+    series = over_rounds(
+        run, lambda one: one.column("fairness_variance") if by == "availability" else _variances(run, one, by)
+    )
     ends = ", ".join(f"{label} {words.brief(value)}" for label, value in _last(series))
     desc = f"Variance of normalised utility across clients after round {run.rounds}: {ends}."
     return charts.lines(series, title="Fairness variance V_T over rounds", desc=desc)
+
+
+def _variances(run: Run, one: MethodRun, by: Normaliser) -> FloatArray:
+    ledger, found = Ledger.empty(run.trace.num_clients), []
+    measure = MEASURES[in_reading("fairness_variance", by)]
+    for record in one.records:
+        ledger = ledger.then(record)
+        found.append(measure.of(Outcome.of(ledger, run.spec.cohort)) if record.told else np.nan)
+    return np.array(found)
 
 
 def lorenz_curves(run: Run) -> str:
@@ -128,18 +143,18 @@ def _lorenz_says(run: Run) -> str:
 
 
 def utility_dots(run: Run) -> charts.Chart:
-    """Normalised utility of each client with the first seed, with surrogates beside where there are any."""
-    rows = []
+    """Normalised utility of each client with the first seed, surrogates counted beside where they are not in it."""
+    rows, by = [], run.spec.reading
     for index, name in enumerate(run.methods):
         for one in run.of(name)[:1]:
-            rows.append(charts.Row(name, index, one.ledger.normalised_utility()))
-            if one.ledger.surrogate_utility.any():
-                aided = one.ledger.normalised_utility(with_surrogates=True)
+            rows.append(charts.Row(name, index, one.ledger.normalised_utility(by)))
+            if one.ledger.surrogate_utility.any() and by != "imputed":
+                aided = one.ledger.normalised_utility(by, with_surrogates=True)
                 rows.append(charts.Row(f"{name}, surrogates counted", index, aided, hollow=True))
     medians = [f"{row.label} {words.brief(float(np.median(row.values)))}" for row in rows if len(row.values)]
     lowest = [f"{row.label} {words.brief(float(row.values.min()))}" for row in rows if len(row.values)]
     desc = f"Median over clients: {', '.join(medians)}. Lowest: {', '.join(lowest)}."
-    return charts.dots(rows, title="Normalised utility of each client", desc=desc)
+    return charts.dots(rows, title="Normalised utility of each client", desc=desc, axis=f"utility {READINGS[by].full}")
 
 
 def client_strip(run: Run) -> StripFigure:

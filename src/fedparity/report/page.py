@@ -6,6 +6,7 @@ No clock, no random number and no telemetry goes in, so the same run gives the s
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +19,15 @@ from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.spec_file import to_toml
 from fedparity.experiment.spec_parts import component_text
 from fedparity.metrics import MEASURES, SUFFIXES, gini
+from fedparity.metrics.of_utility import READINGS
 from fedparity.report import charts, figures, tables, verdict, words
 from fedparity.report.clients import all_clients
+from fedparity.report.labels import labels
 from fedparity.report.reach import reach
 from fedparity.report.tradeoff import draw_inline
 
-ALSO_DEFINED = ("never_available",)
-"""Metrics on the page that head no column."""
+ALSO_DEFINED = ("never_available", "mean_recall")
+"""Metrics on the page that head no column of the large tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ def context(run: Run, spec_text: str | None = None) -> dict[str, Any]:
         "worst": tables.worst_off(run),
         "clients": all_clients(run),
         "tradeoff": draw_inline(run.table),
+        "labels": labels(run),
+        "reading": READINGS[run.spec.reading],
         "first_seed": run.spec.seed,
         "metrics": {name: measure.says for name, measure in MEASURES.items()},
         "suffixes": list(SUFFIXES.items()),
@@ -143,17 +148,22 @@ def notice(run: Run) -> str:
 
 
 def held_back(run: Run) -> str:
-    """Rounds whose weights a bound of the method cut (thin ones, mostly), or that led to no model; empty: none."""
+    """Rounds of which the journal has something to say, as that a bound cut their weights; empty: none."""
     told = []
     for name in run.methods:
         records = [record for one in run.of(name) for record in one.records]
-        noted = [record.abandoned for record in records if record.notes]  # journal.jsonl says why, round by round
-        lost, less = sum(noted), len(noted) - sum(noted)
-        said = [f"{less:,} counted for less than a full step, since weights are capped"] if less else []
-        said += [f"{lost:,} changed nothing, since the step led to no finite model"] if lost else []
+        noted = Counter(note for record in records for note in map(_note, record.notes))
+        said = [f"{times:,} {note}" for note, times in noted.items()]
         if said:
             told.append(f"{name}: of {words.plural(len(records), 'round')} {', '.join(said)}.")
     return " ".join(told)
+
+
+def _note(note: str) -> str:
+    """What a note of the journal says of its round, without the numbers, in words that follow how many there were."""
+    if note.startswith("abandoned: "):
+        return "changed nothing, since the step led to no finite model"
+    return "counted for less than a full step, since weights are capped" if " capped at " in note else note
 
 
 def _interrupted(run: Run) -> str:

@@ -24,7 +24,9 @@ SHARE = (
     "gini",
     "selection_gap",
     "fill",
-    "worst_recall",
+    "late_worst_recall",
+    "span_gap",
+    "round_seconds",
     "completed_selection_gap",
     "completed_gini",
 )
@@ -64,8 +66,8 @@ class Grid:
 
 
 def has_surrogates(run: Run) -> bool:
-    """Whether anybody was credited for somebody absent."""
-    return any(one.ledger.surrogate_utility.any() for one in run.runs)
+    """Whether anybody was credited for somebody absent, beside the reading that is shown."""
+    return run.spec.reading != "imputed" and any(one.ledger.surrogate_utility.any() for one in run.runs)
 
 
 def share_table(run: Run) -> Grid:
@@ -147,18 +149,18 @@ def worst_off(run: Run) -> list[WorstOff]:
     return [_worst_off(run, run.of(name)[0]) for name in dict.fromkeys(wanted) if run.of(name)]
 
 
-def normalised(ledger: Ledger) -> FloatArray:
-    """u_k / pi_k of every client; NaN for those never online."""
+def normalised(ledger: Ledger, by: Normaliser) -> FloatArray:
+    """Utility of every client in a reading; NaN where it has none: never online, or never selected."""
     values = np.full(ledger.num_clients, np.nan)
-    values[ledger.seen()] = ledger.normalised_utility()
+    values[ledger.selected > 0 if by == "participation" else ledger.seen()] = ledger.normalised_utility(by)
     return values
 
 
 def _worst_off(run: Run, one: MethodRun) -> WorstOff:
     ledger = one.ledger
-    utility = normalised(ledger)
-    seen = np.flatnonzero(ledger.seen())
-    lowest = seen[np.lexsort((seen, -ledger.online[seen], utility[seen]))][:WORST]
+    utility = normalised(ledger, run.spec.reading)
+    seen, known = np.flatnonzero(ledger.seen()), np.flatnonzero(np.isfinite(utility))
+    lowest = known[np.lexsort((known, -ledger.online[known], utility[known]))][:WORST]
     unserved = seen[ledger.selected[seen] == 0]
     unserved = unserved[np.lexsort((unserved, -ledger.online[unserved]))]
     listed = [_client(run, one, k, utility[k]) for k in unserved[:WORST].tolist()]

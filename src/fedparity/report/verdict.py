@@ -11,6 +11,7 @@ from fedparity.experiment.run import Run
 from fedparity.metrics import MEASURES, Leaders, Table, compare_methods, differences, in_reading, tenths
 from fedparity.metrics.of_utility import READINGS
 from fedparity.report import words
+from fedparity.report.kinds import by_kind
 from fedparity.report.reach import by_availability
 
 BASELINE = "uniform"
@@ -18,6 +19,8 @@ FAIREST = "gini_avoidable"
 """What is added to the Gini coefficient that nobody could avoid."""
 
 
+ACCURACIES = ("late_accuracy", "accuracy")
+"""What is said of how good a model is: over the last tenth of the rounds, since single ones swing; or what is known."""
 COMPARED = ("late_accuracy", "late_worst_accuracy", FAIREST)
 """What the story compares over all clients."""
 
@@ -50,7 +53,7 @@ def verdict(run: Run) -> Verdict:
         return Verdict([], "Nobody was ever online, so there was nothing to share.", "", "")
     if not any(one.ledger.completed.any() for one in run.runs):
         return Verdict([], "No update of any client was ever used: nothing was learnt, and nothing shared.", "", "")
-    leaders = level(run.table, FAIREST)
+    leaders = run.table.level(FAIREST)
     key = in_reading("utility_cv", run.spec.reading)
     return Verdict(
         leaders,
@@ -112,7 +115,7 @@ def _signed(value: float, places: int) -> str:
 
 
 def story(run: Run) -> str:
-    """Two sentences: what the baseline and the best method did to those that fared worst, and to everybody."""
+    """Two sentences: what baseline and best did to those that fared worst, and each kind of method to everybody."""
     table, rivals = run.table, _rivals(run.table)
     if rivals is None:
         return ""
@@ -123,14 +126,27 @@ def story(run: Run) -> str:
     at, counts = int(then.argmin()), run.trace.counts()
     there = float(counts[tenths(counts)[at]].mean()) / run.trace.num_rounds
     part = "a tenth of all" if len(then) == 10 else f"one of {len(then)}"
-    pairs = [f"{words.of(k, table.mean(k, base))} against {words.of(k, table.mean(k, best))}" for k in COMPARED]
+    kinds = by_kind([m for m in run.resolved.methods if m.name in table.contenders])
+    clauses = [f"{_figures(table, names)} by {kind} ({words.listed(names)})" for kind, names in kinds.items()]
+    if len(clauses) > 1:
+        clauses[-1] = f"and {clauses[-1]}"
     return (
         f"With {base} the clients that are online in {words.percent(there, 0)} of the rounds ({part}) end at"
         f" {words.percent(float(then[at]), 0)} accuracy, and {_never(table, base)}; with {best} they end at"
-        f" {words.percent(float(now[at]), 0)}, and {_never(table, best)}. Over all clients that is {pairs[0]} on"
-        f" average, {pairs[1]} for the worst-off tenth, and {pairs[2]} of avoidable Gini: inequality in who was asked"
-        " that presence does not force."
+        f" {words.percent(float(now[at]), 0)}, and {_never(table, best)}. Over all clients mean accuracy, that of the"
+        " worst-off tenth, and avoidable Gini (inequality in who was asked that presence does not force) came to"
+        f" {'; '.join(clauses)}."
     )
+
+
+def _figures(table: Table, names: list[str]) -> str:
+    """The figures of some methods, as `5.0 to 6.0 %` where they differ."""
+    said = []
+    for key in COMPARED:
+        ends = sorted(value for name in names if (value := table.mean(key, name)) is not None)
+        low, high = (words.of(key, ends[at]) if ends else words.DASH for at in (0, -1))
+        said.append(high if low == high else f"{low.removesuffix(f'{words.NARROW}%')} to {high}")
+    return words.listed(said)
 
 
 def _never(table: Table, name: str) -> str:
@@ -142,15 +158,6 @@ def _never(table: Table, name: str) -> str:
     return f"{words.fixed(never, 1)} clients who came were never asked, on average over seeds"
 
 
-def level(table: Table, key: str) -> list[str]:
-    """Those that lead a column and print the same number, in the table's order."""
-    found = table.leaders(key)
-    if found is None:
-        return []
-    shown = words.of(key, table.mean(key, found.first))
-    return [name for name in table.methods if name in found.all and words.of(key, table.mean(key, name)) == shown]
-
-
 def _share(run: Run, leaders: list[str]) -> str:
     row = run.table.row(leaders[0])
     alone = len(run.methods) == 1
@@ -159,7 +166,7 @@ def _share(run: Run, leaders: list[str]) -> str:
     return (
         f"{both}{verb} a Gini of {words.fixed(row['gini'])}{_parts(row['gini_limit'], row['gini_avoidable'])}; "
         f"the selection gap was {words.fixed(row['selection_gap'])} ({words.fixed(row['selection_gap_limit'])} "
-        f"unavoidable){_accuracy(run.table, leaders[0])}."
+        f"unavoidable){_accuracy(run.table, leaders)}."
     )
 
 
@@ -176,24 +183,28 @@ def _parts(limit: float | None, avoidable: float | None) -> str:
     )
 
 
-def _accuracy(table: Table, name: str) -> str:
-    value = table.mean("accuracy", name)
-    if value is None:
+def _accuracy(table: Table, names: list[str]) -> str:
+    """How good the model of one method is, or from which to which those of several are."""
+    key = next(iter(table.known(ACCURACIES)), "")
+    known = [(value, name) for name in names if (value := table.mean(key, name)) is not None]
+    if not known:
         return ""
-    change = _change(table, name)
-    if not len(change):
-        return f", and test accuracy {words.percent(value)}"
+    (low, last), (value, name) = min(known), max(known)
+    if words.percent(low) != words.percent(value):
+        return f", and accuracy from {words.percent(low)} ({last}) to {words.percent(value)} ({name})"
+    said, change = f", and accuracy {words.percent(value)}", _change(table, key, name)
+    if not len(change) or len(names) > 1:
+        return said
     points = float(change.mean()) * 100
     apart = f" (± {words.fixed(float(change.std()) * 100, 1)} between seeds)" if len(change) > 1 else ""
     if abs(points) < 0.05:
-        return f", and test accuracy {words.percent(value)}, the same as {BASELINE}{apart}"
-    side = "above" if points > 0 else "below"
-    return f", and test accuracy {words.percent(value)}, {words.fixed(abs(points), 1)} points {side} {BASELINE}{apart}"
+        return f"{said}, the same as {BASELINE}{apart}"
+    return f"{said}, {words.fixed(abs(points), 1)} points {'above' if points > 0 else 'below'} {BASELINE}{apart}"
 
 
-def _change(table: Table, name: str) -> FloatArray:
+def _change(table: Table, key: str, name: str) -> FloatArray:
     """Accuracy minus the baseline's, seed by seed."""
-    columns = table.values["accuracy"]
+    columns = table.values[key]
     if name == BASELINE or BASELINE not in columns:
         return np.empty(0)
     return differences(columns[name], columns[BASELINE])
@@ -210,7 +221,7 @@ def _near(table: Table, found: Leaders, leaders: list[str]) -> str:
 
 
 def _opportunity(table: Table, utility_cv: str) -> str:
-    names = level(table, "cv_per_opportunity")
+    names = table.level("cv_per_opportunity")
     if not names:
         return ""
     value = words.fixed(table.mean("cv_per_opportunity", names[0]))
@@ -220,10 +231,10 @@ def _opportunity(table: Table, utility_cv: str) -> str:
         f"{'has' if alone else 'was the most even,' if len(names) == 1 else 'were the most even,'}"
         f"{' a' if alone else ' with a'} coefficient of variation of {value}"
     )
-    useful = level(table, utility_cv)
+    useful = table.level(utility_cv)
     if not useful:
         return f"{start}."
     benefit = words.fixed(table.mean(utility_cv, useful[0]))
-    by = READINGS[MEASURES[utility_cv].normaliser or "availability"].head.replace("pi", "π")
+    by = READINGS[MEASURES[utility_cv].normaliser or "availability"].symbol
     who = "" if alone else f" {words.listed(useful)} spread it most evenly,"
     return f"{start}; by benefit ({by}),{who} with {benefit}." if who else f"{start}; {by}: {benefit}."

@@ -14,6 +14,8 @@ by size among the largest. The paper's pacer counts seconds without a published 
 changed: an unexplored client's speed is not known, so "by speed" is by lot; no more than `blacklist_share` of all
 clients are out, and they are asked if nobody else is there; slots that nobody is left to explore are exploited; a
 client whose loss is not reported stays unexplored. The paper's fairness knob was never released and is left out.
+The speed half acts on simulated durations alone (`population.speed`): a duration is journalled, and measured ones would
+make no two runs alike, so clients of a deployment report none.
 """
 
 from __future__ import annotations

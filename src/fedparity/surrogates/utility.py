@@ -3,12 +3,13 @@
     eta_k(t) = eta0 exp(-lam delta_k),   delta_k = rounds since k last completed one
     credited to `surrogate_utility`:  eta_k g_k        |bias| <= eps * sum of eta_k   (Lemma 3)
 
-It never touches the model. g = "gain" is the client's last credited utility; g = "level" is the loss of its own last
-model (the authors' reading: a frozen model on fixed data has a constant loss, so one number replaces a stored network;
-note that a *worse* model then earns more). eps is given, or measured where the truth can be evaluated: the largest
-distance between g_k and what the missing client would be credited (gain) or would lose (level) under the model as it is
-now. What it would be credited is the utility rule's to say: `global_loss_drop` and `accuracy_gain` know it from the
-model alone, `loss_drop` only from training, so the bound is then empty.
+It never touches the model. Where the utility rule credits everybody nobody is missing, and nothing is credited twice.
+g = "gain" is the client's last credited utility; g = "level" is the loss of its own last model (the authors' reading: a
+frozen model on fixed data has a constant loss, so one number replaces a stored network; note that a *worse* model then
+earns more). eps is given, or measured where the truth can be evaluated: the largest distance between g_k and what the
+missing client would be credited (gain) or would lose (level) under the model as it is now. What it would be credited is
+the utility rule's to say: `global_loss_drop` and `accuracy_gain` know it from the model alone, `loss_drop` only from
+training, so the bound is then empty.
 """
 
 from __future__ import annotations

@@ -7,14 +7,13 @@
 The paper assumes everybody every round and has no rule for partial participation: here F_k moves the lambda of those
 that took part, and the step uses lambda renormalised over them. The exponentiated form is the default, since a
 projected step among many clients pushes most of lambda to 0 for good: with a small cohort nobody that comes has any,
-and the step falls back to the plain mean. Such fallbacks are counted in the state and logged. `unbiased` divides F_k by
-the chance to take part, so that clients seldom seen do not lose lambda by renormalisation; where chances are small it
-needs a small rate.
+and the step falls back to the plain mean. Such fallbacks are counted in the state, and noted in the round's record.
+`unbiased` divides F_k by the chance to take part, so that clients seldom seen do not lose lambda by renormalisation;
+where chances are small it needs a small rate.
 """
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -27,9 +26,12 @@ from fedparity.core.protocols import Weighting
 from fedparity.core.types import FloatArray, ReportField, Rows
 from fedparity.weightings.losses import losses_of
 
+FALLBACK = "weighed everybody alike, since nobody that came had any weight"
+
 
 def project_to_simplex(y: FloatArray) -> FloatArray:
     """The nearest point with entries of at least 0 that sum to 1 (Duchi et al., ICML 2008)."""
+    y = y - y.max()  # the same point, and no rounding takes away the 1 that is shared out
     u = np.sort(y)[::-1]
     shift = (1 - np.cumsum(u)) / np.arange(1, len(u) + 1)
     return np.asarray(np.maximum(y + shift[np.flatnonzero(u + shift > 0)[-1]], 0.0), dtype=np.float64)
@@ -69,6 +71,10 @@ class Agnostic(Weighting[Mixture]):
         new[: len(state.lam)] = state.lam * (len(state.lam) / num_clients)
         return replace(state, lam=new)
 
+    def notes(self, state: Mixture, rows: Rows) -> tuple[str, ...]:
+        """That all count the same, since nobody that came has any weight."""
+        return (FALLBACK,) if len(rows.clients) and not state.lam[rows.clients].sum() > 0 else ()
+
     def weigh(self, state: Mixture, rows: Rows, ledger: Ledger) -> tuple[FloatArray, Mixture]:
         """Lambda over those that came; then one step of lambda."""
         if not len(rows.clients):
@@ -79,10 +85,6 @@ class Agnostic(Weighting[Mixture]):
         else:
             weights = np.full(len(here), 1 / len(here))
             state.fallbacks += 1
-            logging.getLogger("fedparity").info(
-                "agnostic: round %d: nobody that came has any weight, all count the same (%d rounds so far)",
-                ledger.rounds, state.fallbacks,
-            )  # fmt: skip
         push = np.zeros(len(state.lam))
         push[rows.clients] = self.rate * losses_of(rows)
         if self.unbiased:
@@ -91,6 +93,8 @@ class Agnostic(Weighting[Mixture]):
         if self.form == "projected":
             state.lam = project_to_simplex(state.lam + push)
         else:
+            # Relative to the most of those that have any weight: at any rate one of them keeps some.
+            push = np.where(state.lam > 0, push, -np.inf)
             grown = state.lam * np.exp(push - push.max())
             state.lam = np.asarray(grown / grown.sum(), dtype=np.float64)
         return weights, state

@@ -21,12 +21,14 @@ from flwr.server.strategy import FedAvg
 
 from fedparity.core.coordinator import Coordinator
 from fedparity.core.errors import ConfigError
+from fedparity.core.protocols import Scheduler
 from fedparity.core.state import State
 from fedparity.core.types import ClientReport, RoundPlan, Vector
 from fedparity.engines.flower.roster import Roster, node_name
 from fedparity.engines.flower.serving import begin, commit
 from fedparity.local import Plain
 from fedparity.memory import NoMemory
+from fedparity.schedulers import SCHEDULERS
 from fedparity.store import Store
 from fedparity.surrogates import NoSurrogate
 from fedparity.utility import NoUtility
@@ -52,6 +54,8 @@ class SecureFairStrategy(FedAvg):
         """`cohort` are asked per round; what is not named here goes to Flower's `FedAvg`."""
         super().__init__(**{"fraction_evaluate": 0.0, "min_fit_clients": 2, "min_available_clients": 2} | fedavg)
         usual: dict[str, Any] = {"utility": "none", "min_reports": 0}
+        scheduler = SCHEDULERS.of(scheduler)
+        _check_scheduler(scheduler)
         self._coordinator = Coordinator(cohort, seed=seed, scheduler=scheduler, **usual | (rules or {}))
         _check_sum(self._coordinator)
         self._roster, self._folder = Roster(), store
@@ -148,9 +152,12 @@ def _check_sum(coordinator: Coordinator) -> None:
     for name, kind in plain.items():
         if not isinstance(given := getattr(coordinator, name), kind):
             raise ConfigError(f"{name}={given!r}: secure aggregation shows the sum alone; leave it at its default")
-    needs = [*sorted(coordinator.report_fields), *coordinator.scheduler.requires]
+
+
+def _check_scheduler(scheduler: Scheduler[Any]) -> None:
+    needs = [*sorted(scheduler.report_fields), *scheduler.requires]
     if needs:
         raise ConfigError(
-            f"scheduler={coordinator.scheduler!r} needs {needs[0]} of each client, and secure aggregation shows the sum"
+            f"scheduler={scheduler!r} needs {needs[0]} of each client, and secure aggregation shows the sum"
             " alone; use one by participation, such as parity"
         )

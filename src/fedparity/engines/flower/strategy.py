@@ -23,7 +23,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, Met
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
-from fedparity.core.coordinator import Coordinator
+from fedparity.core.coordinator import COMPONENTS, Coordinator
 from fedparity.core.errors import ConfigError, FedparityError, RefusedError
 from fedparity.core.gate import MAX_NUMBER, printable
 from fedparity.core.intake import Stepped
@@ -36,6 +36,7 @@ from fedparity.engines.flower.losses import LOSSES
 from fedparity.engines.flower.roster import Identity, Roster
 from fedparity.engines.flower.serving import begin, commit, write_trace
 from fedparity.local import Plain
+from fedparity.schedulers import SCHEDULERS
 from fedparity.store import Store
 
 ACCURACIES = ("eval_acc", "eval_accuracy", "eval-acc", "accuracy")
@@ -102,7 +103,9 @@ class FairStrategy(FedAvg):
         them. `identity` and `patience` are as in `GridEngine`, `store` is a folder to go on from.
         """
         super().__init__(*fedavg, **named)
-        usual = {"utility": "loss_drop" if losses else "none", "min_reports": 0}
+        scheduler = SCHEDULERS.of(scheduler)
+        credited = losses or "utility" in scheduler.requires  # which stock clients cannot give, as is then said
+        usual = {"utility": "loss_drop" if credited else "none", "min_reports": 0}
         self._coordinator = Coordinator(1, seed=seed, scheduler=scheduler, weighting=weighting, **usual | (rules or {}))
         _check_stock(self._coordinator, losses=losses, evaluates=self.fraction_evaluate > 0)
         self._identity, self._patience, self._folder = identity, patience, store
@@ -333,17 +336,12 @@ def _check_stock(coordinator: Coordinator, *, losses: bool, evaluates: bool) -> 
         )
     can = frozenset({"loss_before", "loss_after"}) if losses else frozenset()
     # What a client received is told by its evaluation of the round before: the rule does without its own word.
-    asked = replace(coordinator, utility="none") if scored else coordinator
-    missing = sorted(asked.report_fields - can)
+    asked = [getattr(coordinator, name) for name in COMPONENTS if not (name == "utility" and scored)]
+    missing = sorted({field for part in asked for field in getattr(part, "report_fields", ())} - can)
     if missing:
         fix = "wrap the ClientApp, app = WithLosses(app), and give losses=True" if not losses else "use `client_app`"
         raise ConfigError(f"a rule in use needs {missing[0]} from clients, which stock ones do not report; {fix}")
-    needs = [what for what in coordinator.scheduler.requires if what != "utility" or not (losses or scored)]
-    if "utility" in needs:
-        raise ConfigError(
-            "a scheduler by utility needs losses, which stock clients do not report; wrap the ClientApp, app ="
-            " WithLosses(app), and give losses=True, or rules={'utility': 'global_loss_drop'}"
-        )
+    needs = [what for what in coordinator.scheduler.requires if what != "utility"]
     if needs or utility.credits_all:
         what = needs[0] if needs else "everybody's evaluation"
         raise ConfigError(f"a rule in use needs {what}, which a Flower strategy cannot ask for; use `serve`")
