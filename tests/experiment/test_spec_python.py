@@ -249,6 +249,40 @@ def test_it_goes_on_with_its_task_alone(tmp_path, fedparity):
     assert execute(spec, task=Wishes(1), out=folder, overwrite=True).complete
 
 
+def rows_of_labels(scale=1.0, moved=0):
+    """A task of one's own module on 64 samples, with other data but the same first model and the same label counts."""
+    pytest.importorskip("torch")
+    from torch import nn
+
+    from fedparity import torch_task
+
+    y = np.arange(64) % 2
+    x = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32) * scale
+    lists = [np.roll(np.arange(64), moved)[8 * k : 8 * k + 8] for k in range(8)]
+    module = nn.Linear(3, 2)
+    nn.init.zeros_(module.weight)
+    nn.init.zeros_(module.bias)
+    return torch_task(module, x, y, clients=lists)
+
+
+@pytest.mark.parametrize(
+    ("task", "other"),
+    [
+        (rows_of_labels, lambda: rows_of_labels(scale=5.0)),
+        (rows_of_labels, lambda: rows_of_labels(moved=2)),
+        (lambda: Quadratic.random(8, seed=0), lambda: Quadratic.random(8, seed=1)),
+    ],
+    ids=["other features", "other rows", "another quadratic"],
+)
+def test_it_does_not_go_on_with_other_data(tmp_path, task, other):
+    spec, folder, rounds = small("uniform"), tmp_path / "run", []
+    cut = Callbacks(stop=lambda: bool(rounds.append(1)) or len(rounds) == 2)
+    assert not execute(spec, task=task(), out=folder, callbacks=cut).complete
+    with pytest.raises(ConfigError, match="own task changed since this run began"):
+        execute(spec, task=other(), out=folder, resume=True)
+    assert execute(spec, task=task(), out=folder, resume=True).complete
+
+
 @pytest.mark.parametrize(
     ("task", "methods", "says"),
     [
