@@ -23,7 +23,7 @@ from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import NO_FLOATS, NO_IDS, FloatArray, RoundRecord
 from fedparity.engines.flower.begun import scheduler_name, settings_of
-from fedparity.experiment.metrics_log import COLUMNS
+from fedparity.experiment.metrics_log import COLUMNS, of_known
 from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.spec_file import parse
 from fedparity.experiment.spec_parts import Population, component_text
@@ -214,8 +214,8 @@ class Run:
             limit=best.at_total(min(int(ledger.selected.sum()), best.total)).counts,
             fill_limit=best.total / (self.spec.cohort * max(1, ledger.rounds)),
             test_accuracy=float(run.column("accuracy")[-1]) if run.log else float("nan"),
-            accuracy=run.accuracy,
-            kept_accuracy=run.own_accuracy,
+            accuracy=of_known(run.accuracy),
+            kept_accuracy=of_known(run.own_accuracy),
             influence=influence(run.records, ledger.num_clients) if told else NO_FLOATS,
             late=run.late,
             recall=NO_FLOATS if run.facts is None or run.facts.recall is None else run.facts.recall,
