@@ -77,6 +77,7 @@ CALLS = {
     ),
     "sweeps below 0": (lambda: fractional_frontier(TRACE, 2, np.ones(4), sweeps=-1), "sweeps=-1"),
     "no number": (lambda: Coordinator(None), "cohort=None must be a whole number"),
+    "no cohort": (lambda: Coordinator(scheduler="parity:target=opportunity"), r"cohort=None .*; Coordinator\(5\) asks"),
     "a share as text": (lambda: Coordinator(2, over_select="a"), "over_select='a' must be between"),
     "NaN in the model": (lambda: TWO.init(4, np.array([1, NAN])), "one flat array of finite numbers"),
     "a matrix for a model": (lambda: TWO.init(4, np.zeros((2, 2))), "params=<2 x 2 float64> must be one flat array"),

@@ -51,10 +51,10 @@ def between(name: str, value: float, low: float, high: float) -> None:
         raise _refuse(name, value, f"between {low:g} and {high:g}")
 
 
-def at_least(name: str, value: int, low: int, high: int | None = None) -> None:
+def at_least(name: str, value: int, low: int, high: int | None = None, fix: str = "") -> None:
     """Refuse anything but a whole number of at least `low` and, if it is given, at most `high`."""
     if not (_whole(value) and value >= low):
-        raise _refuse(name, value, f"a whole number of at least {low}")
+        raise _refuse(name, value, f"a whole number of at least {low}{fix and '; '}{fix}")
     if high is not None and value > high:
         raise _refuse(name, value, f"a whole number of at most {high}")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.credit import credit, credit_late
 from fedparity.core.errors import ConfigError
-from fedparity.core.fit import check_fit
+from fedparity.core.fit import TABLES, check_fit
 from fedparity.core.gate import Gate
 from fedparity.core.grow import Grows, grown
 from fedparity.core.intake import Intake, Stepped, clients_of, rows_of, sort_out
@@ -92,8 +92,8 @@ Text: TypeAlias = Any
 class Coordinator:
     """A method: independent choices that make up a round, each an object or the text of one (`parity:target=.5`)."""
 
-    cohort: int
-    """How many clients to ask per round (m)."""
+    cohort: int = cast("int", None)
+    """How many clients to ask per round (m); to be given."""
     seed: int = 0
     """Start of all random numbers; the same seed gives the same bits."""
     scheduler: Scheduler[Any] | Text = field(default_factory=Parity)
@@ -132,9 +132,9 @@ class Coordinator:
         object.__setattr__(self, "labels", label_counts(self.labels))
         checks.instance("gate", self.gate, Gate, "Gate(max_norm=10) makes one")
         checks.instance("spill", self.spill, SpillFile)
-        checks.at_least("cohort", self.cohort, 1)
+        checks.at_least("cohort", self.cohort, 1, fix="Coordinator(5) asks five clients per round")
         checks.at_least("seed", self.seed, 0)
-        check_fit({"weighting": self.weighting, "memory": self.memory, "local": self.local})
+        check_fit({name: getattr(self, name) for name in TABLES}, late=self.gate.max_age > 0)
         if self.over_select != "observed":
             checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)

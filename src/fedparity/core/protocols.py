@@ -57,7 +57,10 @@ class Component(Protocol):
 
     @property
     def goes_with(self) -> Mapping[str, str]:
-        """What it works on: of other choices of a `Coordinator`, the one it needs, `NAME[:key=value,...]`."""
+        """What it works on: of other choices of a `Coordinator`, the one it needs, `NAME[:key=value,...]`.
+
+        Of several that do, joined by ` or `, the first is what an error proposes; `any` is all but `none`.
+        """
         return {}
 
 

@@ -133,7 +133,7 @@ def own_digest(given: Given, spec: Spec) -> dict[str, str]:
 
     The data are the arrays among what a task that is a dataclass was made of; of any other those of its `samples`.
     """
-    task = given_task(given, spec.seed, spec.population.clients)
+    task: Any = given_task(given, spec.seed, spec.population.clients)
     held = task if is_dataclass(task) else getattr(task, "samples", None)
     return {"own task": _digest((task.init(stream(spec.seed, "init")), task.label_counts(), held), {}).hex()}
 
@@ -143,9 +143,9 @@ def _digest(value: Any, known: dict[int, bytes]) -> bytes:
     if id(value) in known:
         return known[id(value)]
     found, parts = hashlib.sha256(), value if isinstance(value, (list, tuple)) else ()
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         found.update(f"{value.dtype.str} {value.shape}".encode())
-        found.update(np.ascontiguousarray(value))
+        found.update(np.ascontiguousarray(value).data)
     elif is_dataclass(value) and not isinstance(value, type):
         parts = [getattr(value, f.name) for f in fields(value) if f.init]  # the others are computed, or change
     for part in parts:
