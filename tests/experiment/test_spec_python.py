@@ -1,17 +1,33 @@
 """A spec made in Python: the same keys, errors of one line, components built once, and a task of one's own."""
 
 import collections
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from fedparity import ClientReport, ConfigError, Evals, Run, Spec, Task, execute, write_report
-from fedparity.core.registry import Registry
+from fedparity import (
+    AVAILABILITY,
+    METHODS,
+    SCHEDULERS,
+    SERVERS,
+    UTILITIES,
+    ClientReport,
+    ConfigError,
+    Evals,
+    Run,
+    Scheduler,
+    Spec,
+    Task,
+    execute,
+    write_report,
+)
+from fedparity.core.registry import Registry, text_of
 from fedparity.experiment.runner import Callbacks
 from fedparity.experiment.spec import MethodSpec
 from fedparity.experiment.spec_file import load, parse, to_toml
-from fedparity.experiment.spec_parts import DataSpec, Population
-from fedparity.schedulers import Parity, WithFloor, WithQuota
+from fedparity.experiment.spec_parts import TABLES, DataSpec, Population
+from fedparity.schedulers import Fixed, Parity, WithFloor, WithQuota
 from fedparity.servers.rate_schedules import Cosine
 from fedparity.tasks import Quadratic
 
@@ -152,6 +168,55 @@ estimator = {name = "oracle"}
     assert spec.methods[0].hindsight
     assert parse(to_toml(spec), "again") == spec
     assert parse(to_toml(spec.resolved()), "again") == spec.resolved()
+
+
+@pytest.mark.parametrize(("table", "name"), [(t, n) for t in TABLES for n in t if (t.kind, n) != ("speed", "given")])
+def test_every_component_is_an_object_that_a_spec_can_write(table, name):
+    made = table.build(name)
+    assert table.of(text_of(made, TABLES)) == made
+
+
+def test_objects_and_named_methods_do_where_texts_do():
+    inner = SCHEDULERS.build("with_quota:inner=parity:target=opportunity;ratio=2,quota=1.5")
+    own = {"name": "own", "scheduler": inner, "server": SERVERS.build("sgd:schedule=cosine:every=5,rate=.5")}
+    people = {"clients": 8, "availability": AVAILABILITY.build("bernoulli:low=.3,high=.9")}
+    spec = small(METHODS["cup"], own, population=people, utility=UTILITIES.build("loss_drop"))
+    assert [m.name for m in spec.methods] == ["cup", "own"]
+    assert (spec.methods[1].parts.scheduler, spec.worth) == (inner, UTILITIES.build("loss_drop"))
+    assert spec.methods[1].scheduler == {
+        "name": "with_quota",
+        "inner": "parity:target=opportunity,ratio=2.0",
+        "quota": 1.5,
+    }
+    assert spec.population.model == people["availability"]
+    assert parse(to_toml(spec), "again") == spec
+
+
+@dataclass(frozen=True)
+class Unlisted(Scheduler):
+    def select(self, state, view, rng):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        (
+            {"name": "own", "scheduler": Unlisted()},
+            "methods.0.scheduler: Unlisted is no object that a file",
+        ),
+        ({"name": "own", "scheduler": Fixed([np.arange(2)])}, "methods.0.scheduler: Fixed is no object that a file"),
+        (
+            replace(METHODS["cup"], summary="mine"),
+            "methods.0: a Method of your own has no name; write",
+        ),
+    ],
+)
+def test_an_object_that_no_file_can_name_is_one_line(method, says):
+    with pytest.raises(ConfigError) as caught:
+        small(method)
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
 
 
 def test_text_and_table_run_alike():

@@ -235,16 +235,17 @@ def text_of(made: Any, tables: Iterable[Registry[Any]]) -> str | dict[str, Any] 
     if not dataclasses.is_dataclass(made):
         return None if _parameters(type(made)) else name
     preset = maker.keywords if isinstance(maker, functools.partial) else {}
-    usual = {f.name: f for f in dataclasses.fields(made) if f.name not in preset}
+    usual = {f.name: f for f in dataclasses.fields(made) if f.init and f.name not in preset}
     given: dict[str, Any] = {}
-    for key in _parameters(type(made)):
+    for key in usual | preset:  # those that no text sets, too: they may hold what it cannot say
         value = getattr(made, key)
         if is_default(usual[key], value) if key in usual else value == preset[key]:
             continue
         said = _said(value, tables)
         if said is None:
             return None
-        given[key] = said
+        if key not in usual or said != usual[key].default:
+            given[key] = said
     texts = {key: _in_text(value) for key, value in given.items()}
     if any(text is None for text in texts.values()):
         return {"name": name} | given
