@@ -2,8 +2,8 @@
 
 A frame is any object with `columns` whose columns have `to_numpy()` (pandas, polars); a file is CSV with one line of
 names, or Parquet (read by polars). Features are numbers, all finite, and are taken as they are, as float32. Labels and
-clients are whole numbers or texts, and are numbered in sorted order. Of each client's rows (of each label's, if there
-is no client column) the first, fifth, ninth, ... are for testing.
+clients are whole numbers or texts, and are numbered in sorted order. Of each client's rows of a label (of each label's,
+if there is no client column) the first, fifth, ninth, ... are for testing (`dataset.every_fourth`).
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _data_set(columns: Mapping[str, NDArray[Any]], label: str, client: str | Non
     for i, name in enumerate(features):
         x[:, i] = _feature(columns[name], f"{source}: column {name!r}")
     owner = None if client is None else _numbered(columns[client], f"{source}: column {client!r}")[0]
-    test = _tested(y if owner is None else owner, columns[label if client is None else client], source)
+    _check_several(y if owner is None else owner, columns[label if client is None else client], source)
+    test = every_fourth(y) if owner is None else every_fourth(owner, y)
     return DataSet(
         name=Path(source).stem,
         x_train=x[~test],
@@ -132,13 +133,12 @@ def _data_set(columns: Mapping[str, NDArray[Any]], label: str, client: str | Non
     )
 
 
-def _tested(keys: Labels, names: NDArray[Any], source: str) -> NDArray[np.bool_]:
+def _check_several(keys: Labels, names: NDArray[Any], source: str) -> None:
     counts = np.bincount(keys)
     if counts.min() < 2:
         name = names[np.flatnonzero(keys == counts.argmin())[0]]
         shown = in_line(str(name)[:40])
         raise InputError(f"{source}: {shown} has a single row; one to train on and one to test on are needed")
-    return every_fourth(keys)
 
 
 def _numbered(column: NDArray[Any], label: str) -> tuple[Labels, int]:

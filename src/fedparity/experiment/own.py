@@ -91,7 +91,7 @@ def own_samples(
 
     `clients` is a number, and `partition` says how samples are dealt to so many; or it lists the rows of each client.
     `test` is a pair (x, y) or a Dataset: each client is then tested on the samples of its own labels. Without it every
-    fourth sample of each label is held out or, if `clients` are lists, every fourth row of each client, for itself.
+    fourth sample of each label is held out or, if `clients` are lists, of each label of each client, for itself.
     """
     inputs, labels = _pair(x, y, "x, y")
     if not isinstance(clients, int):
@@ -203,7 +203,7 @@ def _rows(held: Any, client: int, total: int) -> Ids:
 
 
 def _each_its_own(x: NDArray[Any], y: Ids, rows: list[Ids]) -> Samples:
-    """Of each client's rows the first, fifth, ... are its test samples."""
+    """Of each client's rows of a label the first, fifth, ... are its test samples."""
     everything = np.concatenate(rows)
     if len(np.unique(everything)) < len(everything):
         values, counts = np.unique(everything, return_counts=True)
@@ -211,8 +211,8 @@ def _each_its_own(x: NDArray[Any], y: Ids, rows: list[Ids]) -> Samples:
     single = next((client for client, held in enumerate(rows) if len(held) < 2), None)
     if single is not None:
         raise ConfigError(f"client {single} has a single row; give it another one, or give test=(x, y)")
-    test = [held[::4] for held in rows]
-    train = [np.setdiff1d(held, own) for held, own in zip(rows, test, strict=True)]
+    marks = [every_fourth(np.zeros(len(held), np.int64), y[held]) for held in rows]
+    test, train = ([held[mark == own] for held, mark in zip(rows, marks, strict=True)] for own in (True, False))
     peak = 255.0 if x.dtype == np.uint8 else 1.0
     return Samples(x, y, x, y, train, test, 1 + int(y.max()), np.sort(np.concatenate(test)), peak=peak)
 
