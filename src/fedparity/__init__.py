@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fedparity.core.types import ClientReport, Cohort, Evals, Job, RoundPlan, RoundRecord, RoundView, Rows
     from fedparity.engines import InProcess, Intermittent, NoTraining
     from fedparity.estimators import ESTIMATORS
-    from fedparity.experiment.methods import METHODS
+    from fedparity.experiment import METHODS
     from fedparity.experiment.metrics_log import MetricsLog
     from fedparity.experiment.model_file import load_model, save_model
     from fedparity.experiment.own import frame_samples, own_samples, torch_task
@@ -96,7 +96,7 @@ _HOMES = {
     "core.types": ("ClientReport", "Cohort", "Evals", "Job", "RoundPlan", "RoundRecord", "RoundView", "Rows"),
     "engines": ("InProcess", "Intermittent", "NoTraining"),
     "estimators": ("ESTIMATORS",),
-    "experiment.methods": ("METHODS",),
+    "experiment": ("METHODS",),
     "experiment.metrics_log": ("MetricsLog",),
     "experiment.model_file": ("load_model", "save_model"),
     "experiment.own": ("frame_samples", "own_samples", "torch_task"),

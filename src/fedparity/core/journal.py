@@ -147,6 +147,9 @@ class Journal:
         self._heads: dict[str, str] = {}
         self._lines: dict[str, list[str]] = {}
 
+    def __repr__(self) -> str:
+        return f"Journal({', '.join(f'{method!r}: {len(lines)} lines' for method, lines in self._lines.items())})"
+
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Append one line to the chain of `method`."""
         self.add(method, to_json(record))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
+from fedparity.core.reprs import brief
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     NO_IDS,
@@ -146,6 +147,8 @@ class Feedback:
     """Everything recorded, this round included."""
     validate: Callable[[Vector], float] | None
     """Loss of a model on data that the server itself holds, if it holds any."""
+
+    __repr__ = brief
 
 
 @runtime_checkable

@@ -210,6 +210,21 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
         return made
 
 
+class Named(dict[str, T]):
+    """Things by name: short to print, and an unknown name is an error with the nearest one."""
+
+    def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
+        """`kind` is the singular noun used in messages."""
+        super().__init__(entries)
+        self.kind = kind
+
+    def __missing__(self, name: str) -> T:
+        raise unknown(self.kind, name, self)
+
+    def __repr__(self) -> str:
+        return f"Named({len(self)} {self.kind}s: {', '.join([*self][:4])}, ...)"
+
+
 @functools.lru_cache
 def _members(needs: type | tuple[str, ...]) -> Iterable[str]:
     """What a component of a protocol has; what it must say itself comes first."""

@@ -10,6 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.reprs import brief
+
 Images: TypeAlias = NDArray[np.uint8]
 Inputs: TypeAlias = NDArray[np.uint8] | NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int64]
@@ -58,6 +60,8 @@ class DataSet:
     """Who each training sample belongs to, if the file says so."""
     groups_test: Labels | None = None
     """Who each test sample belongs to, if the file says so."""
+
+    __repr__ = brief
 
 
 def every_fourth(keys: NDArray[np.integer], labels: Labels | None = None) -> NDArray[np.bool_]:

@@ -70,6 +70,9 @@ class MetricsLog:
         """Whose accuracy is nobody's business any more."""
         self._clock = time.perf_counter()
 
+    def __repr__(self) -> str:
+        return f"MetricsLog({len(self.rows)} rows)"
+
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
         known, scores = np.full(ledger.num_clients, np.nan), dict[str, Any]()

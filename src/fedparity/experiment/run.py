@@ -57,6 +57,9 @@ class MethodRun:
     beside: list[list[float]] = field(default_factory=list)
     """Beside each row of the log: accuracy of the worst-off tenth, then of clients by availability (`tenths`)."""
 
+    def __repr__(self) -> str:
+        return f"MethodRun({self.method!r}, seed {self.seed}: {self.ledger.rounds} rounds)"
+
     def column(self, name: str) -> FloatArray:
         """One column of the log, as numbers."""
         at = COLUMNS.index(name)

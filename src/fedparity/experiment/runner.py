@@ -19,6 +19,7 @@ from fedparity.core.journal import Journal
 from fedparity.core.ledger import Ledger
 from fedparity.core.loop import Stopped, run_side_by_side
 from fedparity.core.protocols import Estimator, Observer, Task
+from fedparity.core.reprs import brief
 from fedparity.core.rng import stream
 from fedparity.core.state import State
 from fedparity.core.trace import Trace
@@ -180,6 +181,8 @@ class Callbacks:
     """Whether to give the round up: rounds of large models outlast anyone's patience."""
     data: DataProgress = silent
     """Told what is being made ready, how much of it is done and how much there is."""
+
+    __repr__ = brief
 
 
 QUIET = Callbacks()

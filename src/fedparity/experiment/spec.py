@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from fedparity.core.errors import FedparityError, unknown
 from fedparity.core.ledger import Normaliser
 from fedparity.core.protocols import Estimator, Local, Memory, Scheduler, Server, Surrogate, Utility, Weighting
+from fedparity.core.reprs import brief
 from fedparity.core.types import slots_per_round
 from fedparity.estimators import ORACLE, estimator_of
 from fedparity.experiment.methods import METHODS, Method, method
@@ -57,6 +58,8 @@ class Parts:
     server: Server[Any]
     schedule: RateSchedule | None
     """Of the local rate; None: the run's."""
+
+    __repr__ = brief
 
 
 class MethodSpec(Part):

@@ -19,6 +19,7 @@ from fedparity.availability.speeds import SPEEDS, Speed
 from fedparity.core.errors import ConfigError, FedparityError, unknown
 from fedparity.core.protocols import Availability
 from fedparity.core.registry import Registry, text_of
+from fedparity.core.reprs import described
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS, Scheme
 from fedparity.data.table import SUFFIXES
@@ -112,6 +113,13 @@ class Part(BaseModel):
             raise ConfigError(one_line(error, type(self))) from error
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined] # only Python calls it: files keep their keys
+
+    def __repr__(self) -> str:
+        usual = {name: f.get_default(call_default_factory=True) for name, f in type(self).model_fields.items()}
+        given = {name: getattr(self, name) for name in usual}
+        return described(self, ((name, value) for name, value in given.items() if value != usual[name]))
+
+    __str__ = __repr__
 
     def __copy__(self) -> Self:
         """Without what was computed: a copy is made to change something."""

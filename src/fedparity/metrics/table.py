@@ -66,6 +66,9 @@ class Table:
             seeds, values[key] = align_seeds(by_seed)
         return cls(tuple(found), seeds, values, frozenset(hindsight))
 
+    def __repr__(self) -> str:
+        return f"Table({len(self.methods)} methods x {len(self.values)} measures, {len(self.seeds)} seeds)"
+
     def __str__(self) -> str:
         """The main columns as text: means over seeds, each limit behind its measure."""
         keys = self.known(MAIN)
