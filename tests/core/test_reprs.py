@@ -46,7 +46,8 @@ def things():
         fp.AVAILABILITY.build("phones"), fp.ESTIMATORS.build("forecast"), fp.LOCALS.build("ditto"),
         fp.MEMORIES.build("decayed"), fp.SCHEDULERS.build("parity_deployment"), fp.SERVERS.build("adam"),
         fp.SURROGATES.build("utility"), fp.UTILITIES.build("loss_drop"), fp.WEIGHTINGS.build("fedawe"),
-        fp.Callbacks(stop=lambda: False), fp.Gate(max_norm=10), Quadratic.random(N), fp.ClientFrame(ONES, groups=IDS, names=map(str, IDS)), report, plan.cohort,
+        fp.Gate(max_norm=10), Quadratic.random(N),
+        fp.Callbacks(stop=lambda: False), fp.ClientFrame(ONES, groups=IDS, names=map(str, IDS)), report, plan.cohort,
         coordinator, fp.Evals(IDS, ONES, ONES), run.limit, setting.gains, fp.InProcess(task), fp.Intermittent(
             fp.InProcess(Quadratic.random(N)), trace), plan.job(0), journal, state.ledger, log,
         fp.NoTraining(N, gains=ONES), plan, run.runs[0].records[-1], view, fp.Rows(IDS, [MODEL] * N, IDS, ONES, ONES,
