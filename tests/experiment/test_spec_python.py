@@ -13,6 +13,7 @@ from fedparity import (
     SERVERS,
     UTILITIES,
     ClientReport,
+    Cohort,
     ConfigError,
     Evals,
     Run,
@@ -190,6 +191,24 @@ def test_objects_and_named_methods_do_where_texts_do():
     }
     assert spec.population.model == people["availability"]
     assert parse(to_toml(spec), "again") == spec
+
+
+@dataclass(frozen=True)
+class RemembersASet(Scheduler):
+    """One whose state no file can hold."""
+
+    def init(self, num_clients):
+        return {"seen": {1, 2}}
+
+    def select(self, state, view, rng):
+        return Cohort(view.available[: view.cohort], np.ones(min(view.cohort, len(view.available))), "exact"), state
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_state_that_cannot_be_stored_is_one_line_that_says_whose_it_is(tmp_path, stored):
+    spec = small({"name": "own", "scheduler": f"{__name__}:RemembersASet"}, data={"set": "quadratic"})
+    with pytest.raises(ConfigError, match=r"^the scheduler's state holds a set \(at /scheduler/seen\), which cannot"):
+        execute(spec, out=tmp_path / "run" if stored else None)
 
 
 @dataclass(frozen=True)

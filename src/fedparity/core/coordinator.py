@@ -43,7 +43,7 @@ from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
 from fedparity.core.rows import Step, combine
-from fedparity.core.selection import both, ids_of, label_counts, select, weigh, with_unlabelled
+from fedparity.core.selection import both, ids_of, label_counts, learn, select, weigh, with_unlabelled
 from fedparity.core.spill import SpillFile
 from fedparity.core.state import State, check_answers
 from fedparity.core.trace import Trace
@@ -353,7 +353,7 @@ class Coordinator:
         state.offers = intake.offers(plan, state.offers, self.gate.max_age)
         if isinstance(self.scheduler, Learner):
             feedback = Feedback(plan.round, plan.params, intake.newest, state.ledger, validate)
-            state.scheduler = self.scheduler.learn(state.scheduler, feedback)
+            state.scheduler = learn(self.scheduler, state.scheduler, feedback)
         state.round += 1
         return record, state
 

@@ -195,7 +195,7 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
 
     def _maker(self, name: str, maker: Any) -> Callable[..., T]:
         if not callable(maker):
-            raise ConfigError(f"{self.kind} {name!r} must be a class, not a {type(maker).__name__}")
+            raise ConfigError(f"{self.kind} {name!r} must be a class, not {one_line(maker)}")
         return cast("Callable[..., T]", maker)
 
     def _fitting(self, made: T) -> T:
