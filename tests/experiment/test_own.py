@@ -65,6 +65,10 @@ def test_tensors_arrays_and_data_sets_are_the_same_samples():
         assert [rows.tolist() for rows in other.train] == [rows.tolist() for rows in found[0].train]
 
 
+def test_a_number_of_clients_may_be_numpy_s():
+    assert own_samples(X, Y, np.int64(6)).num_clients == 6
+
+
 def test_every_fourth_sample_of_a_label_is_held_out_unless_test_samples_are_given():
     mine = own_samples(X, Y, 6)
     assert np.bincount(mine.y_test).tolist() == [8] * 4

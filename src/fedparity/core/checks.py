@@ -13,7 +13,7 @@ from fedparity.core.reprs import one_line
 
 
 def _refuse(name: str, value: object, rule: str) -> ConfigError:
-    shown = one_line(value) if isinstance(value, (str, int)) else value  # some numbers are too long to be written
+    shown = value if isinstance(value, (float, np.generic)) else one_line(value)  # whole numbers may be endless
     return ConfigError(f"{name}={shown} must be {rule}")
 
 
@@ -62,7 +62,8 @@ def at_least(name: str, value: int, low: int, high: int | None = None, fix: str 
 def instance(name: str, value: object, kind: type, fix: str = "") -> None:
     """Refuse anything but an object of a class; `fix` says how to get one."""
     if not isinstance(value, kind):
-        raise ConfigError(f"{name}={one_line(value)} must be a {kind.__name__}{fix and '; '}{fix}")
+        article = "an" if kind.__name__[0] in "AEIO" else "a"
+        raise ConfigError(f"{name}={one_line(value)} must be {article} {kind.__name__}{fix and '; '}{fix}")
 
 
 def path(name: str, value: object) -> None:

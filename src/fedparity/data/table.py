@@ -43,6 +43,9 @@ class Frame(Protocol):
 
 def from_frame(frame: Frame, label: str, client: str | None = None, *, source: str = "frame") -> DataSet:
     """A data set of the rows of a frame; with `client`, `groups` and `groups_test` say whose each row is."""
+    if hasattr(frame, "collect") or not (hasattr(frame, "columns") and hasattr(frame, "__getitem__")):
+        fix = "collect() it first" if hasattr(frame, "collect") else "give one of pandas or polars"
+        raise ConfigError(f"frame: {type(frame).__name__} is no frame that holds columns; {fix}")
     names = [str(name) for name in frame.columns]
     return _data_set({name: np.asarray(frame[name].to_numpy()) for name in names}, label, client, source)
 
@@ -151,6 +154,8 @@ def _numbered(column: NDArray[Any], label: str) -> tuple[Labels, int]:
 
 
 def _feature(column: NDArray[Any], label: str) -> NDArray[np.float32]:
+    if column.dtype.kind in "cMm":
+        raise InputError(f"{label} holds {column.dtype}, which is no number; encode it as numbers or leave it out")
     try:
         return finite(column.astype(np.float64), label)
     except (ValueError, TypeError) as error:

@@ -16,13 +16,14 @@ import numpy as np
 
 from fedparity.availability import shown_name
 from fedparity.core import checks
-from fedparity.core.errors import InputError
+from fedparity.core.errors import InputError, unknown
 from fedparity.core.imports import without_imports
 from fedparity.core.journal import GENESIS, from_json
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import NO_FLOATS, NO_IDS, FloatArray, RoundRecord
 from fedparity.engines.flower.begun import scheduler_name, settings_of
+from fedparity.experiment.methods import METHODS
 from fedparity.experiment.metrics_log import COLUMNS, of_known
 from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.spec_file import parse
@@ -188,7 +189,9 @@ class Run:
         return len({run.seed for run in self.runs})
 
     def of(self, method: str) -> list[MethodRun]:
-        """The runs of one method, one per seed."""
+        """The runs of one method, one per seed; none of a named method that this run is not about."""
+        if method not in {*self.methods, *METHODS}:
+            raise unknown("method", method, self.methods)
         return [run for run in self.runs if run.method == method]
 
     @cached_property
@@ -232,6 +235,7 @@ class Run:
         """Write it as plain files (docs/formats.md); `spec_text` is the spec as its author wrote it."""
         from fedparity.experiment.results import write_files
 
+        checks.path("folder", folder)
         write_files(self, folder, spec_text)
 
     def summary(self) -> dict[str, Any]:

@@ -294,8 +294,16 @@ def execute(
     whole one.
     """
     checks.instance("spec", spec, Spec, "Spec(methods=[...]) makes one")
+    checks.instance("callbacks", callbacks, Callbacks, "Callbacks(stop=...) makes one")
+    checks.instance("observers", observers, Iterable, "give a list of them")
     if trace is not None:
         checks.instance("trace", trace, Trace, "Trace.from_matrix(online) makes one")
+    if store is not None:
+        checks.instance("store", store, Store, "out=FOLDER opens one")
+    if out is not None:
+        checks.path("out", out)
+    elif resume or overwrite:
+        raise ConfigError("resume and overwrite are about the run in a folder; give it, out=FOLDER")
     spec = spec if task is None else owned(spec, task)
     if out is None:
         return _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)

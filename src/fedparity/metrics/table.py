@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedparity.core.errors import unknown
 from fedparity.core.types import FloatArray
 from fedparity.metrics.measure import NAN, Measure, Outcome
 from fedparity.metrics.measures import RUN, heading, higher_is_better, measure_of, numbers
@@ -97,6 +98,10 @@ class Table:
         return float(values.std()) if len(values) else None
 
     def _finite(self, key: str, method: str) -> FloatArray:
+        if method not in self.methods:
+            raise unknown("method", method, self.methods)
+        if key not in self.values:
+            measure_of(key)  # a name that is none is an error; one that was not measured has no values
         values = self.values.get(key, {}).get(method)
         return np.empty(0) if values is None else values[np.isfinite(values)]
 

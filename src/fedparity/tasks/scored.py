@@ -244,6 +244,10 @@ class Scored(Task):
 def _device(name: str) -> str:
     if name.split(":", maxsplit=1)[0] == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device={name!r} but PyTorch sees no GPU here; use device='cpu'")
+    try:
+        torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"device={name!r} is none of PyTorch's; use 'cpu' or 'cuda'") from error
     return name
 
 
