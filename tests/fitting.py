@@ -9,7 +9,7 @@ def partners(key, text):
     while todo:
         here = todo.pop()
         needs = TABLES[here].build(found[here]).goes_with if here in TABLES else {}
-        new = {other: wanted for other, wanted in needs.items() if other not in found}
+        new = {other: wanted.partition(" or ")[0] for other, wanted in needs.items() if other not in found}
         found |= new
         todo += new
     return found

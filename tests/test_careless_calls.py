@@ -1,13 +1,19 @@
 """Wrong calls of the Python API: each is one clear line, none is a raw error or silent nonsense."""
 
 import numpy as np
+import polars as pl
 import pytest
+from torch import nn
 
 from fedparity import (
     AVAILABILITY,
+    MEASURES,
+    METHODS,
+    ClientFrame,
     FedparityError,
     InProcess,
     Intermittent,
+    Journal,
     Ledger,
     NoTraining,
     Run,
@@ -16,13 +22,17 @@ from fedparity import (
     Trace,
     execute,
     fractional_frontier,
+    frame_samples,
     frontier,
     load_trace,
+    open_data,
+    own_samples,
     run,
     run_side_by_side,
     save_trace,
     schedule,
     stream,
+    torch_task,
     weighted_frontier,
     write_report,
 )
@@ -34,6 +44,12 @@ TRACE = Trace.from_matrix([[1, 0, 1, 1], [0, 1, 1, 1], [1, 1, 0, 1]])
 TASK = Quadratic(np.zeros((4, 3)), np.ones((4, 3)), rate=0.1, steps=2)
 ENGINE, TWO, MODEL = InProcess(TASK), Coordinator(2), np.zeros(3)
 NAN = float("nan")
+SPEC = Spec(methods=["uniform"], rounds=2, cohort=2, population={"clients": 4}, data={"set": "quadratic"})
+RUN = execute(SPEC)
+Y = np.arange(40) % 4
+X = np.random.default_rng(0).normal(size=(40, 3))
+FRAME = pl.DataFrame({"x": X[:, 0], "y": Y})
+DATES, TIMES = (FRAME.with_columns(pl.lit(1).cast(kind).alias("x")) for kind in (pl.Datetime, pl.Duration))
 
 CALLS = {
     # name: (call, what the line says)
@@ -77,6 +93,7 @@ CALLS = {
     ),
     "sweeps below 0": (lambda: fractional_frontier(TRACE, 2, np.ones(4), sweeps=-1), "sweeps=-1"),
     "no number": (lambda: Coordinator(None), "cohort=None must be a whole number"),
+    "no cohort": (lambda: Coordinator(scheduler="parity:target=opportunity"), r"cohort=None .*; Coordinator\(5\) asks"),
     "a share as text": (lambda: Coordinator(2, over_select="a"), "over_select='a' must be between"),
     "NaN in the model": (lambda: TWO.init(4, np.array([1, NAN])), "one flat array of finite numbers"),
     "a matrix for a model": (lambda: TWO.init(4, np.zeros((2, 2))), "params=<2 x 2 float64> must be one flat array"),
@@ -144,6 +161,45 @@ CALLS = {
     "a dict for a spec": (lambda: execute({}), "must be a Spec"),
     "a number for a trace": (lambda: execute(Spec(methods=["uniform"]), trace=5), "trace=5 must be a Trace"),
     "a report of nothing": (lambda: write_report(None, "r.html"), "run=None must be a Run"),
+    "going on nowhere": (lambda: execute(SPEC, resume=True), "about the run in a folder; give it, out=FOLDER"),
+    "a number for callbacks": (lambda: execute(SPEC, callbacks=3), "callbacks=3 must be a Callbacks"),
+    "a number for a folder": (lambda: execute(SPEC, out=3), "out=3 must be a path"),
+    "a number that observes": (lambda: execute(SPEC, observers=3), "observers=3 must be an Iterable"),
+    "a number for a store": (lambda: execute(SPEC, store=3), "store=3 must be a Store; out=FOLDER opens one"),
+    "runs of nobody": (lambda: RUN.of("uniforn"), "unknown method 'uniforn'; did you mean 'uniform'"),
+    "a mean of nobody": (lambda: RUN.table.mean("gini", "nope"), "unknown method 'nope'; known: uniform"),
+    "a mean of nothing": (lambda: RUN.table.mean("ginni", "uniform"), "unknown measure 'ginni'; did you mean 'gini'"),
+    "a row of nobody": (lambda: RUN.table.row("nope"), "unknown method 'nope'"),
+    "leaders in nothing": (lambda: RUN.table.leaders("ginni_avoidable"), "unknown measure 'ginni'"),
+    "a folder as a number": (lambda: RUN.save(3), "folder=3 must be a path"),
+    "an unknown method": (lambda: METHODS["unifrm"], "unknown method 'unifrm'; did you mean 'uniform'"),
+    "an unknown measure": (lambda: MEASURES["ginni"], "unknown measure 'ginni'; did you mean 'gini'"),
+    "a number for a name": (lambda: METHODS[3], "unknown method 3; known"),
+    "a number for a journal": (lambda: Journal(3), "keep=3 must be a bool"),
+    "a number for a record": (lambda: Ledger.replay(3, [1]), "record 0=1 must be a RoundRecord"),
+    "no records": (lambda: Ledger.replay(3, None), "records=None must be an Iterable"),
+    "texts for values": (lambda: ClientFrame("abc"), "values='abc' must be numbers"),
+    "a class for a module": (
+        lambda: torch_task(nn.Linear, X, Y, 4),
+        r"module=<class .*> must be a Module; give an object",
+    ),
+    "an unknown path": (
+        lambda: torch_task("logistic", X, Y, 4, path="foo"),
+        "path='foo' must be one of auto, sequential",
+    ),
+    "an unknown device": (lambda: torch_task("logistic", X, Y, 4, device="gpu"), "device='gpu' is none of PyTorch's"),
+    "half a number of clients": (lambda: own_samples(X, Y, 2.5), "clients=2.5 must be a whole number, or a list"),
+    "no number of clients": (lambda: own_samples(X, Y, None), "clients=None must be a whole number"),
+    "a number in words": (lambda: own_samples(X, Y, "ten"), "clients='ten' must be a whole number"),
+    "half a pair to test on": (lambda: own_samples(X, Y, 4, test=(X,)), "test: tuple is no Dataset of pairs"),
+    "a frame for samples": (lambda: own_samples(FRAME), r"DataFrame is a frame; frame_samples\(frame, LABEL\)"),
+    "a lazy frame": (lambda: frame_samples(FRAME.lazy(), "y"), "LazyFrame is no frame that holds columns; collect"),
+    "an array for a frame": (lambda: frame_samples(X, "y"), "ndarray is no frame that holds columns; give one of"),
+    "dates as features": (lambda: frame_samples(DATES, "y"), r"'x' holds datetime64.*, which is no number; encode it"),
+    "lengths of time": (lambda: frame_samples(TIMES, "y"), r"'x' holds timedelta64.*, which is no number"),
+    "a number for a data set": (lambda: open_data(3), "data set=3 must be a str"),
+    "an object for a seed": (lambda: Coordinator(2, seed=object()), "seed=<object object> must be a whole number"),
+    "an object for a scheduler": (lambda: Coordinator(2, scheduler=object()), "^<object object> is no scheduler"),
     "an unknown normaliser": (lambda: Ledger.empty(3).normalised_utility("luck"), "by='luck' must be one of"),
 }
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fedparity.experiment.spec_parts import TABLES
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -40,3 +42,9 @@ def test_the_glossary_has_one_line_per_word_in_order():
     assert words == sorted(words, key=str.lower)
     assert len({word.lower() for word in words}) == len(words)
     assert all(meaning.endswith(".") for word, meaning in rows if word != "word")
+
+
+def test_the_architecture_lists_every_group_of_entry_points():
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    listed = re.search(r"The groups are `fedparity\.` and ([^.]*)\.", page)[1]
+    assert set(re.findall(r"`(\w+)`", listed)) == {table.group for table in TABLES}

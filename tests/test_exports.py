@@ -2,21 +2,29 @@
 
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import fedparity
 
+DOCS = Path(__file__).parents[1] / "docs"
 EXPORTED = [
     "AVAILABILITY",
     "ESTIMATORS",
+    "EXTRACTORS",
     "LOCALS",
     "MEASURES",
     "MEMORIES",
     "METHODS",
+    "MODELS",
+    "PARTITIONS",
+    "RATE_SCHEDULES",
     "SCHEDULERS",
     "SERVERS",
+    "SPEEDS",
     "SURROGATES",
     "UTILITIES",
     "WEIGHTINGS",
@@ -27,12 +35,15 @@ EXPORTED = [
     "Cohort",
     "ConfigError",
     "Coordinator",
+    "Descent",
     "Engine",
     "Estimator",
     "Evals",
     "FedparityError",
+    "Feedback",
     "Frontier",
     "Gains",
+    "Gate",
     "InProcess",
     "InputError",
     "Intermittent",
@@ -45,12 +56,14 @@ EXPORTED = [
     "NoTraining",
     "Observer",
     "OutputError",
+    "Quadratic",
     "RoundError",
     "RoundPlan",
     "RoundRecord",
     "RoundView",
     "Rows",
     "Run",
+    "Samples",
     "Schedule",
     "Scheduler",
     "Server",
@@ -71,6 +84,7 @@ EXPORTED = [
     "frontier",
     "load_model",
     "load_trace",
+    "open_data",
     "own_samples",
     "run",
     "run_side_by_side",
@@ -122,8 +136,31 @@ def test_the_version_is_that_of_the_package():
     assert fedparity.__version__ == version("fedparity")
 
 
+MODULES = ("fedparity", "fedparity.testing", "fedparity.engines.flower", "fedparity.store")
+
+
+def test_the_api_page_names_the_public_modules():
+    assert re.findall(r"^\| `(fedparity\.[\w.]+)` \|", (DOCS / "api.md").read_text("utf-8"), re.MULTILINE) == [
+        *MODULES[1:]
+    ]
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_what_docs_import_is_public(page):
+    for module in re.findall(r"^(?:from|import) (fedparity[\w.]*)", page.read_text("utf-8"), re.MULTILINE):
+        assert module in MODULES
+
+
+@pytest.mark.parametrize(
+    "name", ["Descent", "Feedback", "Gate", "Samples", "MODELS", "PARTITIONS", "SPEEDS", "EXTRACTORS"]
+)
+def test_what_a_component_of_one_s_own_needs_brings_no_torch(name):
+    code = f"import sys; sys.modules['torch'] = None; import fedparity; fedparity.{name}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_api_page_lists_exactly_what_is_exported():
-    page = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page, flags=re.MULTILINE))
     assert list(listed) == fedparity.__all__
     for name in fedparity.__all__:

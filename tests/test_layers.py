@@ -130,6 +130,20 @@ def test_importing_is_light(module):
     assert done.stdout.split() == []
 
 
+def test_a_stored_run_is_opened_without_torch(tmp_path):
+    """Nor with what made its data: nothing in a `Run` can train."""
+    from stored_runs import run_into, spec_of
+
+    folder = tmp_path / "run"
+    run_into(folder, spec_of("rounds=2", "population.clients=5", "data.set=digits", methods=["parity"]))
+    code = (
+        "import sys; sys.modules |= dict.fromkeys(('torch', 'sklearn', 'flwr'))\n"
+        f"import fedparity; run = fedparity.Run.open({str(folder)!r}); print(run.table)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "parity" in done.stdout
+
+
 def test_importing_does_not_look_at_what_is_installed():
     code = (
         "import importlib.metadata as m\n"

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedparity.availability import AVAILABILITY
+    from fedparity.availability.speeds import SPEEDS
     from fedparity.core.coordinator import Coordinator
     from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError, RoundError
+    from fedparity.core.gate import Gate
     from fedparity.core.journal import Journal
     from fedparity.core.ledger import Ledger
     from fedparity.core.loop import run, run_side_by_side
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
         Availability,
         Engine,
         Estimator,
+        Feedback,
         Local,
         Memory,
         Observer,
@@ -35,10 +38,12 @@ if TYPE_CHECKING:
     from fedparity.core.rng import stream
     from fedparity.core.state import State
     from fedparity.core.trace import Trace
-    from fedparity.core.types import ClientReport, Cohort, Evals, Job, RoundPlan, RoundRecord, RoundView, Rows
+    from fedparity.core.types import ClientReport, Cohort, Descent, Evals, Job, RoundPlan, RoundRecord, RoundView, Rows
+    from fedparity.data import open_data
+    from fedparity.data.partitions import PARTITIONS
     from fedparity.engines import InProcess, Intermittent, NoTraining
     from fedparity.estimators import ESTIMATORS
-    from fedparity.experiment.methods import METHODS
+    from fedparity.experiment import METHODS
     from fedparity.experiment.metrics_log import MetricsLog
     from fedparity.experiment.model_file import load_model, save_model
     from fedparity.experiment.own import frame_samples, own_samples, torch_task
@@ -57,10 +62,15 @@ if TYPE_CHECKING:
         frontier,
         weighted_frontier,
     )
+    from fedparity.models import MODELS
+    from fedparity.models.features import EXTRACTORS
     from fedparity.report import write_report
     from fedparity.schedulers import SCHEDULERS
     from fedparity.servers import SERVERS
+    from fedparity.servers.rate_schedules import RATE_SCHEDULES
     from fedparity.surrogates import SURROGATES
+    from fedparity.tasks import Quadratic
+    from fedparity.tasks.samples import Samples
     from fedparity.tasks.torch_task import TorchTask
     from fedparity.tasks.training import Training
     from fedparity.traces import load_trace, save_trace
@@ -71,9 +81,11 @@ __version__ = "0.3.0.dev0"
 
 _HOMES = {
     "availability": ("AVAILABILITY",),
+    "availability.speeds": ("SPEEDS",),
     "core.coordinator": ("Coordinator",),
     "core.state": ("State",),
     "core.errors": ("ConfigError", "FedparityError", "InputError", "OutputError", "RoundError"),
+    "core.gate": ("Gate",),
     "core.journal": ("Journal",),
     "core.ledger": ("Ledger",),
     "core.loop": ("run", "run_side_by_side"),
@@ -81,6 +93,7 @@ _HOMES = {
         "Availability",
         "Engine",
         "Estimator",
+        "Feedback",
         "Local",
         "Memory",
         "Observer",
@@ -93,10 +106,22 @@ _HOMES = {
     ),
     "core.rng": ("stream",),
     "core.trace": ("Trace",),
-    "core.types": ("ClientReport", "Cohort", "Evals", "Job", "RoundPlan", "RoundRecord", "RoundView", "Rows"),
+    "core.types": (
+        "ClientReport",
+        "Cohort",
+        "Descent",
+        "Evals",
+        "Job",
+        "RoundPlan",
+        "RoundRecord",
+        "RoundView",
+        "Rows",
+    ),
+    "data": ("open_data",),
+    "data.partitions": ("PARTITIONS",),
     "engines": ("InProcess", "Intermittent", "NoTraining"),
     "estimators": ("ESTIMATORS",),
-    "experiment.methods": ("METHODS",),
+    "experiment": ("METHODS",),
     "experiment.metrics_log": ("MetricsLog",),
     "experiment.model_file": ("load_model", "save_model"),
     "experiment.own": ("frame_samples", "own_samples", "torch_task"),
@@ -107,10 +132,15 @@ _HOMES = {
     "local": ("LOCALS",),
     "memory": ("MEMORIES",),
     "metrics": ("MEASURES", "ClientFrame", "Frontier", "Table", "fractional_frontier", "frontier", "weighted_frontier"),
+    "models": ("MODELS",),
+    "models.features": ("EXTRACTORS",),
     "report": ("write_report",),
     "schedulers": ("SCHEDULERS",),
     "servers": ("SERVERS",),
+    "servers.rate_schedules": ("RATE_SCHEDULES",),
     "surrogates": ("SURROGATES",),
+    "tasks": ("Quadratic",),
+    "tasks.samples": ("Samples",),
     "tasks.torch_task": ("TorchTask",),
     "tasks.training": ("Training",),
     "traces": ("load_trace", "save_trace"),
@@ -123,12 +153,17 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "AVAILABILITY",
     "ESTIMATORS",
+    "EXTRACTORS",
     "LOCALS",
     "MEASURES",
     "MEMORIES",
     "METHODS",
+    "MODELS",
+    "PARTITIONS",
+    "RATE_SCHEDULES",
     "SCHEDULERS",
     "SERVERS",
+    "SPEEDS",
     "SURROGATES",
     "UTILITIES",
     "WEIGHTINGS",
@@ -139,12 +174,15 @@ __all__ = [
     "Cohort",
     "ConfigError",
     "Coordinator",
+    "Descent",
     "Engine",
     "Estimator",
     "Evals",
     "FedparityError",
+    "Feedback",
     "Frontier",
     "Gains",
+    "Gate",
     "InProcess",
     "InputError",
     "Intermittent",
@@ -157,12 +195,14 @@ __all__ = [
     "NoTraining",
     "Observer",
     "OutputError",
+    "Quadratic",
     "RoundError",
     "RoundPlan",
     "RoundRecord",
     "RoundView",
     "Rows",
     "Run",
+    "Samples",
     "Schedule",
     "Scheduler",
     "Server",
@@ -183,6 +223,7 @@ __all__ = [
     "frontier",
     "load_model",
     "load_trace",
+    "open_data",
     "own_samples",
     "run",
     "run_side_by_side",

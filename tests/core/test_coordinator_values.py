@@ -147,5 +147,5 @@ class TestSaved:
     def test_memory_that_is_no_data_is_named(self, tmp_path):
         state = self.state()
         state.scheduler = {1, 2}
-        with pytest.raises(OutputError, match="a state cannot hold a set"):
+        with pytest.raises(OutputError, match="the scheduler's state holds a set"):
             state.save(tmp_path / "state")

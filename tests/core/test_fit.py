@@ -6,6 +6,7 @@ import pytest
 from fedparity import Coordinator, InProcess, Intermittent, Trace, run
 from fedparity.core.errors import ConfigError
 from fedparity.core.fit import TABLES
+from fedparity.core.gate import Gate
 from fedparity.experiment.methods import METHODS
 from fedparity.memory import Decayed
 from fedparity.surrogates import UtilitySurrogate
@@ -27,6 +28,19 @@ from fitting import built, partners
         ({"memory": "echo", "local": "received"}, "memory 'echo' works on weighting 'fedawe', but weighting is 'mean'"),
         ({"memory": "running_sum"}, "memory 'running_sum' works on weighting 'fedlaavg'"),
         ({"local": "difference"}, "local 'difference' works on memory 'running_sum', but memory is 'none'"),
+        ({"local": "received"}, "local 'received' works on memory 'echo', but memory is 'none'"),
+        (
+            {"memory": "decayed"},
+            "but weighting is 'mean'; set weighting = \"decayed_mean:eta0=1.0,lam=0.5\", or choose another memory",
+        ),
+        (
+            {"memory": "decayed:lam=.5", "weighting": "decayed_mean:lam=.01"},
+            "works on weighting 'decayed_mean:eta0=1.0,lam=0.5', but weighting is 'decayed_mean:lam=0.01'; set",
+        ),
+        (
+            {"weighting": "decayed_mean:lam=.01"},
+            "on memory 'decayed:eta0=1.0,lam=0.01 or any', but memory is 'none'; set memory = \"decayed:eta0=1.0",
+        ),
     ],
 )
 def test_half_a_method_is_refused_with_the_other_half(given, says):
@@ -34,6 +48,15 @@ def test_half_a_method_is_refused_with_the_other_half(given, says):
         Coordinator(2, **built(**given))
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_an_eta_that_is_the_same_number_is_the_same():
+    given = built(weighting="decayed_mean:eta0=2,lam=.25") | {"memory": Decayed(eta0=2, lam=1 / 4)}
+    Coordinator(2, **given)
+
+
+def test_late_updates_are_rows_that_decay_too():
+    Coordinator(2, weighting="decayed_mean", gate=Gate(max_age=3))
 
 
 @pytest.mark.parametrize(("key", "name"), [(key, name) for key, table in TABLES.items() for name in table])

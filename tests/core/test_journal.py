@@ -52,7 +52,7 @@ def flat(record):
     out = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, (LateCredit, SurrogateCredit)):
+        if dataclasses.is_dataclass(value):
             out |= {f"{field.name}.{k}": v for k, v in flat(value).items()}
         elif isinstance(value, np.ndarray):
             out[field.name] = (value.dtype.str, np.where(value != value, np.nan, value).tobytes())  # noqa: PLR0124

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedparity import SCHEDULERS, ClientReport, Cohort, Coordinator, Ledger, RoundError, RoundView, Scheduler, Weighting
+from fedparity import (
+    SCHEDULERS,
+    ClientReport,
+    Cohort,
+    Coordinator,
+    Ledger,
+    NoTraining,
+    RoundError,
+    RoundView,
+    Scheduler,
+    Weighting,
+    run,
+)
 from fedparity.core.selection import checked, ids_of
 
 ONLINE = np.array([1, 3, 4, 7, 9])
@@ -69,6 +82,8 @@ WRONG = [
     (a_cohort(design="random"), "design='random' must be one of exact, deterministic, unknown"),
     (a_cohort(wasted=-1), "wasted=-1 must be a whole number of at least 0"),
     (a_cohort(wasted=0.5), "wasted=0.5 must be a whole number"),
+    (a_cohort(wasted=99), "2 clients and wasted=99 for 3 slots; make both at most view.cohort"),
+    (a_cohort(wasted=2), "2 clients and wasted=2 for 3 slots"),
     (np.array([1, 4]), "select must return a Cohort first, not <2 int64>"),
     ("nothing", "select must return its choice and the next state, not 'nothing'"),
 ]
@@ -100,9 +115,54 @@ def test_a_scheduler_cannot_write_into_what_it_is_shown(spoils):
 
     coordinator = Coordinator(3, scheduler=Spoiler(None))
     state = coordinator.init(10)
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(RoundError, match=r"read-only \(test_selection.py, line \d+\); change a copy: what it is shown"):
         coordinator.plan(state, ONLINE.copy())
     assert state.ledger == Ledger.empty(10)
+
+
+class Forgets(Returns):
+    """Raises what components raise that have a mistake."""
+
+    at = "select"
+
+    def select(self, state, view, rng):
+        return {}["client"] if self.at == "select" else (self.found, state)
+
+    def learn(self, state, feedback):
+        return {}["client"]
+
+
+class ForgetsLater(Forgets):
+    at = "learn"
+
+
+@pytest.mark.parametrize("kind", [Forgets, ForgetsLater])
+def test_what_a_scheduler_raises_is_one_line_that_says_whose_it_is(kind):
+    coordinator = Coordinator(3, scheduler=kind(a_cohort(np.array([1, 4]), np.ones(2))))
+    with pytest.raises(RoundError) as caught:
+        run(coordinator, NoTraining(10), 1)
+    assert isinstance(caught.value.__cause__, KeyError)
+    said = (
+        rf"scheduler {kind.__name__}\(\), round 0: {kind.at} raised KeyError: 'client' \(test_selection.py, line \d+\)"
+    )
+    assert re.fullmatch(f"{said}; mend it there, or the scheduler", str(caught.value))
+
+
+def test_so_is_what_a_weighting_raises():
+    class Divides(Weighting):
+        def weigh(self, state, rows, ledger):
+            return 1 / 0
+
+    coordinator = Coordinator(3, scheduler="uniform", weighting=Divides())
+    plan, state = coordinator.plan(coordinator.init(10, np.zeros(2)), ONLINE)
+    with pytest.raises(RoundError, match=r"^weighting .*, round 0: weigh raised ZeroDivisionError: .*test_sel"):
+        coordinator.absorb(state, plan, [ClientReport(int(k), np.ones(2)) for k in plan.cohort.clients])
+
+
+def test_slots_of_over_selection_may_be_wasted():
+    coordinator = Coordinator(3, scheduler="population", over_select=1.0)
+    plan, _ = coordinator.plan(coordinator.init(10), np.array([4]))
+    assert len(plan.cohort.clients) + plan.cohort.wasted == 6
 
 
 @pytest.mark.parametrize(

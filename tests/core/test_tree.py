@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedparity import AVAILABILITY, Coordinator, InProcess, Intermittent, run
-from fedparity.core.errors import InputError
+from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.tree import class_name, classes_in, flatten, rebuild
 from fedparity.estimators import ESTIMATORS
 from fedparity.local import Mixed
@@ -146,7 +146,7 @@ def test_numpy_scalars_become_python_numbers():
     ids=lambda value: type(value).__name__ + str(value)[:12],
 )
 def test_what_cannot_be_stored_is_refused_when_it_is_written(value):
-    with pytest.raises(TypeError):
+    with pytest.raises(ConfigError, match=r"which cannot be stored; use numbers, texts, arrays, tuples, lists, dicts"):
         flatten(value)
 
 

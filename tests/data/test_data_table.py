@@ -55,7 +55,8 @@ def made(request, tmp_path):
 
 
 def test_every_way_to_read_a_table_gives_the_same_data_set(made):
-    test = np.arange(ROWS) // 3 % 4 == 0  # of each user's eight rows the first and the fifth
+    # Of each user's rows with "no" the first and the fifth, and the first of two with "yes"; one is for training.
+    test = np.isin(np.arange(ROWS), [3, 18, 0, 1, 16, 2, 17, 5])
     x = np.stack([COLUMNS["age"], COLUMNS["on"]], axis=1).astype(np.float32)
     y, user = np.array([int(v == "yes") for v in COLUMNS["y"]]), np.arange(ROWS) % 3
     assert (made.x_train.tolist(), made.x_test.tolist()) == (x[~test].tolist(), x[test].tolist())

@@ -94,7 +94,7 @@ def marked(mark):
 
 
 def until(condition):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not (found := condition()):
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)

@@ -9,6 +9,7 @@ from torch.utils.data import TensorDataset
 
 from fedparity import Coordinator, InProcess, run, stream
 from fedparity.core.errors import ConfigError, InputError
+from fedparity.data.dataset import every_fourth
 from fedparity.experiment.own import frame_samples, own_samples, torch_task
 from fedparity.tasks.batched import Batched
 from fedparity.tasks.torch_task import TorchTask
@@ -64,6 +65,10 @@ def test_tensors_arrays_and_data_sets_are_the_same_samples():
         assert [rows.tolist() for rows in other.train] == [rows.tolist() for rows in found[0].train]
 
 
+def test_a_number_of_clients_may_be_numpy_s():
+    assert own_samples(X, Y, np.int64(6)).num_clients == 6
+
+
 def test_every_fourth_sample_of_a_label_is_held_out_unless_test_samples_are_given():
     mine = own_samples(X, Y, 6)
     assert np.bincount(mine.y_test).tolist() == [8] * 4
@@ -77,10 +82,39 @@ def test_every_fourth_sample_of_a_label_is_held_out_unless_test_samples_are_give
     )
 
 
+def test_labels_that_come_in_turns_are_trained_on_and_tested():
+    turns = [np.arange(24 * k, 24 * k + 24) for k in range(5)]  # every fourth row has the same label
+    mine = own_samples(X, Y, turns)
+    for rows, test in zip(mine.train, mine.test, strict=True):
+        assert np.bincount(Y[rows]).min() >= 4
+        assert set(Y[test]) == {0, 1, 2, 3}
+    columns = {f"x{i}": X[:, i] for i in range(6)} | {"y": Y, "who": np.arange(120) // 24}
+    framed = frame_samples(pl.DataFrame(columns), "y", "who")
+    assert framed.label_counts().min() >= 4
+    assert {tuple(np.bincount(framed.y_test[test])) for test in framed.test} == {tuple(np.bincount(Y[mine.test[0]]))}
+
+
+@pytest.mark.parametrize(
+    ("labels", "tested"),
+    [
+        ([0, 1, 1, 1, 1, 1], [1, 5]),  # a label that a client holds once is trained on,
+        ([0, 2, 1, 1, 1, 1, 0], [0, 2]),  # of labels with few rows one row is for testing, of one that there is more of
+        ([3, 2, 1, 0], [3]),
+        ([0, 1], [0]),
+        ([2, 0, 1, 2, 0, 1, 2, 0, 1], [1, 5, 6]),
+    ],
+)
+def test_labels_of_few_rows(labels, tested):
+    assert np.flatnonzero(every_fourth(np.zeros(len(labels), np.int64), np.array(labels))).tolist() == tested
+    split = own_samples(X[: len(labels)], np.array(labels), [range(len(labels))])
+    assert split.test[0].tolist() == tested
+    assert sorted([*split.train[0], *tested]) == [*range(len(labels))]
+
+
 def test_lists_say_who_holds_which_rows():
     mine = own_samples(X, Y, LISTS)
     for k, rows in enumerate(LISTS):
-        assert mine.test[k].tolist() == rows[::4].tolist()
+        assert mine.test[k].tolist() == sorted(row for y in range(4) for row in rows[Y[rows] == y][::4])
         assert sorted([*mine.train[k], *mine.test[k]]) == rows.tolist()
     assert sorted(mine.held_out) == sorted(np.concatenate(mine.test))
     given = own_samples(X, Y, [*LISTS[:2], LISTS[0]], test=(X[:8], Y[:8]))  # two clients may hold the same rows

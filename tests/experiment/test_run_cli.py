@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -239,6 +240,42 @@ def test_a_failure_after_the_first_round_is_an_early_end(tmp_path, spec, monkeyp
     again = fedparity(*words, "--resume", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["complete"] is True
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_a_run_whose_scheduler_is_refused_leaves_what_was_done(tmp_path, spec, at):
+    (tmp_path / "brittle.py").write_text(BRITTLE, encoding="utf-8")
+    words = ["run", spec.name, "--out", "out", "--set", "seeds=1", "--set"]
+    words.append(f'methods=["uniform", {{name="own", scheduler="brittle:Brittle:at={at}"}}]')
+    for more in ([], ["--resume"]):  # what goes on and does no round more ends early, too
+        ended = fedparity(*words, *more, cwd=tmp_path)
+        assert (ended.returncode, ended.stdout) == (3, "")
+        said = ended.stderr.splitlines()[-1]
+        assert f"round {at}: select raised KeyError: 'gone' (brittle.py, line " in said
+        assert said.endswith("(ended early; what was done is kept: run it again with --resume)")
+        assert holds_results(tmp_path / "out")
+        told = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+        assert (told["complete"], told["rounds"]) == (False, max(1, at))  # of the methods that did any
+        with (tmp_path / "out" / "metrics_log.csv").open(newline="") as file:
+            assert Counter(row["method"] for row in csv.DictReader(file)) == Counter(uniform=at + 1, own=at)
+    changed = fedparity(*words, "--resume", "--set", "cohort=2", cwd=tmp_path)
+    assert changed.returncode == 2  # a run that cannot go on has not begun
+
+
+BRITTLE = """
+from dataclasses import dataclass
+import numpy as np
+from fedparity import Cohort, Scheduler
+
+@dataclass(frozen=True)
+class Brittle(Scheduler):
+    at: int = 0
+
+    def select(self, state, view, rng):
+        if view.round == self.at:
+            raise KeyError("gone")
+        return Cohort(view.available[:1], np.ones(min(1, len(view.available))), "deterministic"), state
+"""
 
 
 @pytest.mark.parametrize("out", ["file", "file/below", "/proc/nobody/may", "full"])

@@ -1,17 +1,34 @@
 """A spec made in Python: the same keys, errors of one line, components built once, and a task of one's own."""
 
 import collections
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from fedparity import ClientReport, ConfigError, Evals, Run, Spec, Task, execute, write_report
-from fedparity.core.registry import Registry
+from fedparity import (
+    AVAILABILITY,
+    METHODS,
+    SCHEDULERS,
+    SERVERS,
+    UTILITIES,
+    ClientReport,
+    Cohort,
+    ConfigError,
+    Evals,
+    Run,
+    Scheduler,
+    Spec,
+    Task,
+    execute,
+    write_report,
+)
+from fedparity.core.registry import Registry, text_of
 from fedparity.experiment.runner import Callbacks
 from fedparity.experiment.spec import MethodSpec
 from fedparity.experiment.spec_file import load, parse, to_toml
-from fedparity.experiment.spec_parts import DataSpec, Population
-from fedparity.schedulers import Parity, WithFloor, WithQuota
+from fedparity.experiment.spec_parts import TABLES, DataSpec, Population
+from fedparity.schedulers import Fixed, Parity, WithFloor, WithQuota
 from fedparity.servers.rate_schedules import Cosine
 from fedparity.tasks import Quadratic
 
@@ -154,6 +171,73 @@ estimator = {name = "oracle"}
     assert parse(to_toml(spec.resolved()), "again") == spec.resolved()
 
 
+@pytest.mark.parametrize(("table", "name"), [(t, n) for t in TABLES for n in t if (t.kind, n) != ("speed", "given")])
+def test_every_component_is_an_object_that_a_spec_can_write(table, name):
+    made = table.build(name)
+    assert table.of(text_of(made, TABLES)) == made
+
+
+def test_objects_and_named_methods_do_where_texts_do():
+    inner = SCHEDULERS.build("with_quota:inner=parity:target=opportunity;ratio=2,quota=1.5")
+    own = {"name": "own", "scheduler": inner, "server": SERVERS.build("sgd:schedule=cosine:every=5,rate=.5")}
+    people = {"clients": 8, "availability": AVAILABILITY.build("bernoulli:low=.3,high=.9")}
+    spec = small(METHODS["cup"], own, population=people, utility=UTILITIES.build("loss_drop"))
+    assert [m.name for m in spec.methods] == ["cup", "own"]
+    assert (spec.methods[1].parts.scheduler, spec.worth) == (inner, UTILITIES.build("loss_drop"))
+    assert spec.methods[1].scheduler == {
+        "name": "with_quota",
+        "inner": "parity:target=opportunity,ratio=2.0",
+        "quota": 1.5,
+    }
+    assert spec.population.model == people["availability"]
+    assert parse(to_toml(spec), "again") == spec
+
+
+@dataclass(frozen=True)
+class RemembersASet(Scheduler):
+    """One whose state no file can hold."""
+
+    def init(self, num_clients):
+        return {"seen": {1, 2}}
+
+    def select(self, state, view, rng):
+        return Cohort(view.available[: view.cohort], np.ones(min(view.cohort, len(view.available))), "exact"), state
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_state_that_cannot_be_stored_is_one_line_that_says_whose_it_is(tmp_path, stored):
+    spec = small({"name": "own", "scheduler": f"{__name__}:RemembersASet"}, data={"set": "quadratic"})
+    with pytest.raises(ConfigError, match=r"^the scheduler's state holds a set \(at /scheduler/seen\), which cannot"):
+        execute(spec, out=tmp_path / "run" if stored else None)
+
+
+@dataclass(frozen=True)
+class Unlisted(Scheduler):
+    def select(self, state, view, rng):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        (
+            {"name": "own", "scheduler": Unlisted()},
+            "methods.0.scheduler: Unlisted is no object that a file",
+        ),
+        ({"name": "own", "scheduler": Fixed([np.arange(2)])}, "methods.0.scheduler: Fixed is no object that a file"),
+        (
+            replace(METHODS["cup"], summary="mine"),
+            "methods.0: a Method of your own has no name; write",
+        ),
+    ],
+)
+def test_an_object_that_no_file_can_name_is_one_line(method, says):
+    with pytest.raises(ConfigError) as caught:
+        small(method)
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
+
+
 def test_text_and_table_run_alike():
     text = small(
         {"name": "own", "scheduler": "with_quota:inner=parity:target=share;ratio=2,quota=1.5"},
@@ -247,6 +331,40 @@ def test_it_goes_on_with_its_task_alone(tmp_path, fedparity):
     assert whole.complete
     assert [one.head for one in whole.runs] == [one.head for one in execute(spec, task=Wishes()).runs]
     assert execute(spec, task=Wishes(1), out=folder, overwrite=True).complete
+
+
+def rows_of_labels(scale=1.0, moved=0):
+    """A task of one's own module on 64 samples, with other data but the same first model and the same label counts."""
+    pytest.importorskip("torch")
+    from torch import nn
+
+    from fedparity import torch_task
+
+    y = np.arange(64) % 2
+    x = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32) * scale
+    lists = [np.roll(np.arange(64), moved)[8 * k : 8 * k + 8] for k in range(8)]
+    module = nn.Linear(3, 2)
+    nn.init.zeros_(module.weight)
+    nn.init.zeros_(module.bias)
+    return torch_task(module, x, y, clients=lists)
+
+
+@pytest.mark.parametrize(
+    ("task", "other"),
+    [
+        (rows_of_labels, lambda: rows_of_labels(scale=5.0)),
+        (rows_of_labels, lambda: rows_of_labels(moved=2)),
+        (lambda: Quadratic.random(8, seed=0), lambda: Quadratic.random(8, seed=1)),
+    ],
+    ids=["other features", "other rows", "another quadratic"],
+)
+def test_it_does_not_go_on_with_other_data(tmp_path, task, other):
+    spec, folder, rounds = small("uniform"), tmp_path / "run", []
+    cut = Callbacks(stop=lambda: bool(rounds.append(1)) or len(rounds) == 2)
+    assert not execute(spec, task=task(), out=folder, callbacks=cut).complete
+    with pytest.raises(ConfigError, match="own task changed since this run began"):
+        execute(spec, task=other(), out=folder, resume=True)
+    assert execute(spec, task=task(), out=folder, resume=True).complete
 
 
 @pytest.mark.parametrize(

@@ -212,24 +212,25 @@ def test_a_stop_while_an_early_seed_is_taken_up_keeps_the_later_ones(tmp_path):
 
 
 LOCKED = """
-import sys, time
+import sys
 from fedparity.core.errors import FedparityError
-from fedparity.store import Store
-began = time.perf_counter()
+from fedparity.store import Store, lock
+pauses = []
+lock.time.sleep = pauses.append
 try:
     Store.open(sys.argv[1])
 except FedparityError as error:
-    print(time.perf_counter() - began, type(error).__name__, error)
+    print(sum(pauses), type(error).__name__, error)
 """
 
 
-def test_a_second_process_is_refused_within_a_second(tmp_path):
+def test_a_second_process_is_refused_after_a_few_short_looks(tmp_path):
     with Store.open(tmp_path) as store:
         commit(store, step(first_toy(10), np.random.default_rng(0)))
         before = contents(tmp_path)
         done = subprocess.run([sys.executable, "-c", LOCKED, str(tmp_path)], capture_output=True, text=True, check=True)
-        seconds, kind, text = done.stdout.split(" ", 2)
-        assert float(seconds) < 1
+        waits, kind, text = done.stdout.split(" ", 2)
+        assert 0 < float(waits) < 1  # of seconds that it asks to sleep; what the machine makes of them is not ours
         assert kind == "ConfigError"
         assert text.strip() == f"{tmp_path}: another process is running this run; wait for it or choose another --out"
         assert contents(tmp_path) == before

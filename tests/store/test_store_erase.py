@@ -208,6 +208,26 @@ def test_nothing_of_the_client_follows_by_arithmetic(scored, totals):
             assert record.surrogate.eta_sum == 0
 
 
+@pytest.mark.parametrize("rounds", [12, 24])
+def test_accuracies_are_those_of_the_clients_that_remain(tmp_path, rounds):
+    people = [f"population.clients={CLIENTS}", "population.availability=bernoulli:low=.5,high=.9"]
+    run_into(tmp_path / "run", spec_of(f"rounds={rounds}", *people, "data.set=logistic"))
+    before = Run.open(tmp_path / "run")
+    erase(tmp_path / "run", 3, fresh_state, relogged)
+    after = Run.open(tmp_path / "run")
+    others = np.arange(CLIENTS) != 3
+    for old, new in zip(before.runs, after.runs, strict=True):
+        row, left = after.table.row(new.method), old.accuracy[others]
+        assert row["avg_client_accuracy"] == pytest.approx(left.mean())
+        assert row["own_accuracy"] == pytest.approx(old.own_accuracy[others].mean())
+        assert row["worst_accuracy"] == left.min()  # a tenth of seven is one
+        assert row["jain_accuracy"] == pytest.approx(left.sum() ** 2 / (len(left) * (left**2).sum()))
+        assert row["accuracy_variance"] == pytest.approx(left.var())
+        assert row["variance_percent2"] == pytest.approx(10**4 * left.var())
+        measured = old.column("avg_client_accuracy")[-max(1, rounds // 10) :]
+        assert row["late_accuracy"] == pytest.approx(np.mean([*measured[:-1], left.mean()]))
+
+
 def test_totals_are_what_the_rounds_came_to(folder, spec):
     client = client_of(folder)
     shutil.copytree(folder, folder.with_name("rounds"))

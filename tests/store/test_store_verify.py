@@ -106,6 +106,21 @@ def test_a_missing_file_is_found(copy, closed):
             assert found_by_resume(copy, closed[1]), name
 
 
+def test_what_is_missing_is_said_to_be(copy, fedparity):
+    (copy / "journal.jsonl").unlink()
+    (copy / "summary.json").write_text("{}")
+    assert verify(copy, state_classes).problems == (
+        "journal.jsonl: is missing",
+        "summary.json: differs from what was written, or is not in the manifest",
+    )
+    (copy / "manifest.json").unlink()
+    code, out, err = fedparity("verify", copy)
+    assert (code, err) == (1, "")
+    assert "manifest.json: is missing, although the run was closed" in out
+    assert "Without its manifest the files beside the database were not compared with anything." in out
+    assert "not closed cleanly" not in out
+
+
 @pytest.mark.parametrize("name", ["arrays/x.safetensors", "arrays/" + "0" * 64 + ".safetensors", "run.db-wal"])
 def test_an_added_file_is_found(copy, closed, name):
     (copy / name).parent.mkdir(exist_ok=True)

@@ -373,7 +373,8 @@ def test_php_fl_s_teachers_are_not_moved_by_their_pupils():
 
 def test_the_client_s_own_rules_run_in_a_federation():
     for rule in (Prox(0.1), Ditto(), Received(), PhpFl()):
-        coordinator = Coordinator(cohort=4, scheduler=Uniform(), local=rule)
+        parts = {"weighting": "fedawe", "memory": "echo"} if isinstance(rule, Received) else {}
+        coordinator = Coordinator(cohort=4, scheduler=Uniform(), local=rule, **parts)
         state = run(coordinator, InProcess(TASK), 3, params=FIRST, num_clients=12)
         assert np.isfinite(state.params).all()
         assert len(state.kept) == (0 if isinstance(rule, Prox) else (state.ledger.completed > 0).sum())

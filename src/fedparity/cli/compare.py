@@ -23,7 +23,7 @@ from fedparity.cli.console import (
     say,
     split_list,
 )
-from fedparity.cli.run import carried_out
+from fedparity.cli.run import executed
 from fedparity.cli.show import show_comparison
 from fedparity.core.errors import ConfigError, unknown
 from fedparity.core.files import make_folder
@@ -128,7 +128,7 @@ def _run_and_compare(
     from fedparity.experiment.spec_file import to_toml
 
     quiet = shown != "table"
-    with carried_out(spec, to_toml(spec), out, resume=resume, overwrite=overwrite, quiet=quiet) as (results, store):
+    with executed(spec, to_toml(spec), out, resume=resume, overwrite=overwrite, quiet=quiet) as (results, store):
         erased = len(store.erased())
         if results.complete:
             with Bar() as bar:

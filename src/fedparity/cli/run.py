@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -24,7 +24,7 @@ from fedparity.cli.console import (
     say,
 )
 from fedparity.cli.show import show_run
-from fedparity.core.errors import ConfigError, FedparityError
+from fedparity.core.errors import ConfigError, FedparityError, InputError
 
 if TYPE_CHECKING:
     from fedparity.experiment.run import Run
@@ -76,7 +76,7 @@ def run_command(
     loaded = load(spec, overrides)
     text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8")
     folder = out or Path("runs") / loaded.name
-    _carry_out(loaded, text, folder, resume=resume, overwrite=overwrite, as_json=as_json, log=log or ())
+    _run(loaded, text, folder, resume=resume, overwrite=overwrite, as_json=as_json, log=log or ())
 
 
 def demo_command(
@@ -97,13 +97,13 @@ def demo_command(
 
     demo = read_starter("demo")
     loaded = parse(demo, "demo", overrides or [])
-    _carry_out(loaded, to_toml(loaded) if overrides else demo, out, resume=False, overwrite=True, as_json=as_json)
+    _run(loaded, to_toml(loaded) if overrides else demo, out, resume=False, overwrite=True, as_json=as_json)
 
 
-def _carry_out(
+def _run(
     spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, as_json: bool, log: Sequence[str] = ()
 ) -> None:
-    with carried_out(spec, text, out, resume=resume, overwrite=overwrite, quiet=as_json, log=log) as (results, _):
+    with executed(spec, text, out, resume=resume, overwrite=overwrite, quiet=as_json, log=log) as (results, _):
         page = out / "report.html"
     if as_json:
         print_json({**results.summary(), "folder": str(out), "report": str(page)})
@@ -120,7 +120,7 @@ def _carry_out(
 
 
 @contextmanager
-def carried_out(
+def executed(
     spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, quiet: bool, log: Sequence[str] = ()
 ) -> Iterator[tuple[Run, Store]]:
     """What came out, its files written, and the store while it is still open."""
@@ -136,8 +136,13 @@ def carried_out(
     loggers = [Logger(one, spec.name, spec.rounds) for one in log]
     with Rounds(spec, quiet=quiet) as rounds:
         trace = prepare(spec, rounds.prepare)
+
+    def write(results: Run) -> None:
+        results.save(out, text)
+        report.write_report(results, out / "report.html", text)
+
     with open_store(out, spec, resume=resume, overwrite=overwrite) as store:
-        with Stop() as stop, Rounds(spec, quiet=quiet) as rounds, _kept(rounds):
+        with Stop() as stop, Rounds(spec, quiet=quiet) as rounds, _kept(rounds, store, write):
 
             def tell(number: int, method: str, row: dict[str, float]) -> None:
                 rounds.tell(number, method, row)
@@ -150,22 +155,26 @@ def carried_out(
             finally:
                 for one in loggers:
                     one.close()
-        with _kept(rounds):
-            results.save(out, text)
-            report.write_report(results, out / "report.html", text)
+        with _kept(rounds, store, write):
+            write(results)
         for notice in (*store.notices, *(one.trouble for one in loggers if one.trouble)):
             say(f"fedparity: {notice}", stderr=True)
         yield results, store
 
 
 @contextmanager
-def _kept(rounds: Rounds) -> Iterator[None]:
-    """An error after the first round is no lost run: every round is committed when it is done."""
+def _kept(rounds: Rounds, store: Store, write: Callable[[Run], None]) -> Iterator[None]:
+    """An error after the first round is no lost run: what is committed by then is written, too, if that can be done."""
+    from fedparity.experiment.run import Run
+
     try:
         yield
     except (FedparityError, MemoryError) as error:
-        if not rounds.done:
+        refused = isinstance(error, (ConfigError, InputError))  # before a round of this process: a start, not an end
+        if not rounds.done and (refused or not store.contenders()):
             raise
+        with suppress(FedparityError, MemoryError):
+            write(Run.stored(store))
         why = str(error) or "not enough memory"
         raise EndedEarlyError(f"{why} (ended early; what was done is kept: run it again with --resume)") from error
 

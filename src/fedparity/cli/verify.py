@@ -28,6 +28,7 @@ def verify_command(
         raise ConfigError(f"--digest {digest!r} must be 64 hexadecimal digits, as `fedparity verify RUN` prints them")
     from fedparity.experiment.runner import state_classes
     from fedparity.store import verify
+    from fedparity.store.manifest import MANIFEST
 
     verdict = verify(run, state_classes)
     problems = list(verdict.problems)
@@ -45,6 +46,8 @@ def verify_command(
             say(f"Digest: {verdict.digest}")
         if verdict.running:
             say("It is being written: it was checked as far as it had come.")
+        elif any(problem.startswith(MANIFEST) for problem in problems):
+            say("Without its manifest the files beside the database were not compared with anything.")
         elif not verdict.closed:
             say("It was not closed cleanly, so there is no manifest to compare files with.")
     if problems:

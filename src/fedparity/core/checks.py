@@ -16,7 +16,7 @@ BOOLEAN = (bool, np.bool_)
 
 
 def _refuse(name: str, value: object, rule: str) -> ConfigError:
-    shown = one_line(value) if isinstance(value, (str, int)) else value  # some numbers are too long to be written
+    shown = value if isinstance(value, (float, np.generic)) else one_line(value)  # whole numbers may be endless
     return ConfigError(f"{name}={shown} must be {rule}")
 
 
@@ -54,10 +54,10 @@ def between(name: str, value: float, low: float, high: float) -> None:
         raise _refuse(name, value, f"between {low:g} and {high:g}")
 
 
-def at_least(name: str, value: int, low: int, high: int | None = None) -> None:
+def at_least(name: str, value: int, low: int, high: int | None = None, fix: str = "") -> None:
     """Refuse anything but a whole number of at least `low` and, if it is given, at most `high`."""
     if not (_whole(value) and value >= low):
-        raise _refuse(name, value, f"a whole number of at least {low}")
+        raise _refuse(name, value, f"a whole number of at least {low}{fix and '; '}{fix}")
     if high is not None and value > high:
         raise _refuse(name, value, f"a whole number of at most {high}")
 
@@ -65,7 +65,8 @@ def at_least(name: str, value: int, low: int, high: int | None = None) -> None:
 def instance(name: str, value: object, kind: type, fix: str = "") -> None:
     """Refuse anything but an object of a class; `fix` says how to get one."""
     if not isinstance(value, kind):
-        raise ConfigError(f"{name}={one_line(value)} must be a {kind.__name__}{fix and '; '}{fix}")
+        article = "an" if kind.__name__[0] in "AEIO" else "a"
+        raise ConfigError(f"{name}={one_line(value)} must be {article} {kind.__name__}{fix and '; '}{fix}")
 
 
 def path(name: str, value: object) -> None:

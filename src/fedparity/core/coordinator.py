@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ from fedparity.core.registry import Registry
 from fedparity.core.reprs import one_line, short
 from fedparity.core.rng import stream
 from fedparity.core.rows import Step, combine
-from fedparity.core.selection import both, ids_of, label_counts, select, weigh, with_unlabelled
+from fedparity.core.selection import both, ids_of, label_counts, learn, select, weigh, with_unlabelled
 from fedparity.core.spill import SpillFile
 from fedparity.core.state import State, check_answers
 from fedparity.core.trace import Trace
@@ -92,8 +92,8 @@ Text: TypeAlias = Any
 class Coordinator:
     """A method: independent choices that make up a round, each an object or the text of one (`parity:target=.5`)."""
 
-    cohort: int
-    """How many clients to ask per round (m)."""
+    cohort: int = cast("int", None)
+    """How many clients to ask per round (m); to be given."""
     seed: int = 0
     """Start of all random numbers; the same seed gives the same bits."""
     scheduler: Scheduler[Any] | Text = field(default_factory=Parity)
@@ -132,9 +132,9 @@ class Coordinator:
         object.__setattr__(self, "labels", label_counts(self.labels))
         checks.instance("gate", self.gate, Gate, "Gate(max_norm=10) makes one")
         checks.instance("spill", self.spill, SpillFile)
-        checks.at_least("cohort", self.cohort, 1)
+        checks.at_least("cohort", self.cohort, 1, fix="Coordinator(5) asks five clients per round")
         checks.at_least("seed", self.seed, 0)
-        check_fit({name: getattr(self, name) for name in COMPONENTS})
+        check_fit({name: getattr(self, name) for name in COMPONENTS}, late=self.gate.max_age > 0)
         if self.over_select != "observed":
             checks.between("over_select", self.over_select, 0, 10)
         checks.at_least("min_reports", self.min_reports, 0)
@@ -353,7 +353,7 @@ class Coordinator:
         state.offers = intake.offers(plan, state.offers, self.gate.max_age)
         if isinstance(self.scheduler, Learner):
             feedback = Feedback(plan.round, plan.params, intake.newest, state.ledger, validate)
-            state.scheduler = self.scheduler.learn(state.scheduler, feedback)
+            state.scheduler = learn(self.scheduler, state.scheduler, feedback)
         state.round += 1
         return record, state
 

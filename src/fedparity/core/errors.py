@@ -51,7 +51,7 @@ def in_line(name: str) -> str:
 def unknown(kind: str, name: str, known: Iterable[str], shown_by: str = "`fedparity list`") -> ConfigError:
     """The error for a name that is not in a table, with the nearest one that is; `shown_by` shows a long table."""
     names = sorted(set(known))
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" did you mean {near[0]!r}?" if near else ""
     listed = ", ".join(map(in_line, names))
     shown = listed if len(names) <= MANY else f"{len(names)} names, which {shown_by} shows"

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from fedparity.core import checks
 from fedparity.core.errors import OutputError
 from fedparity.core.system import NEW, system
 
@@ -25,6 +26,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file so that readers see the old one or the whole new one."""
+    checks.path("path", path)
     target = Path(path)
     temporary: Path | None = None
     try:

@@ -61,7 +61,7 @@ def nonce(plan: RoundPlan, client: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Bounds on a report."""
+    """What a report must satisfy to be used, and how much one may count: an argument of `Coordinator`."""
 
     max_norm: float = 1e9
     """Largest Euclidean length of an update; longer ones are refused."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fedparity.core import checks
 from fedparity.core.ledger import COUNTS, FLOATS, Ledger
 from fedparity.core.types import NO_IDS, Credit, FloatArray, LateCredit, RoundRecord, SurrogateCredit, Vector
 
@@ -142,10 +143,14 @@ def _late(f: Any) -> LateCredit:
 class Journal:
     """An observer that chains the rounds of each method; `keep` also holds their lines in memory."""
 
-    def __init__(self, *, keep: bool = True) -> None:
+    def __init__(self, keep: bool = True) -> None:  # noqa: FBT001, FBT002 - what else is given is refused in one line
+        checks.instance("keep", keep, bool, "Journal(keep=False) keeps no lines")
         self._keep = keep
         self._heads: dict[str, str] = {}
         self._lines: dict[str, list[str]] = {}
+
+    def __repr__(self) -> str:
+        return f"Journal({', '.join(f'{method!r}: {len(lines)} lines' for method, lines in self._lines.items())})"
 
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Append one line to the chain of `method`."""

@@ -79,7 +79,9 @@ class Ledger:
     def replay(cls, num_clients: int, records: Iterable[RoundRecord]) -> Ledger:
         """The ledger that these records lead to; `num_clients` is how many there were at the start, or at the end."""
         ledger = cls.empty(num_clients)
+        checks.instance("records", records, Iterable, "a MethodRun's records, or Journal.records(METHOD)")
         for record in records:
+            checks.instance(f"record {ledger.rounds}", record, RoundRecord, "a MethodRun's records are")
             ledger = ledger.then(record)
         return ledger
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedparity.core.errors import RoundError
 from fedparity.core.ledger import Ledger
+from fedparity.core.reprs import brief
 from fedparity.core.trace import Trace
 from fedparity.core.types import (
     NO_IDS,
@@ -57,7 +58,10 @@ class Component(Protocol):
 
     @property
     def goes_with(self) -> Mapping[str, str]:
-        """What it works on: of other choices of a `Coordinator`, the one it needs, `NAME[:key=value,...]`."""
+        """What it works on: of other choices of a `Coordinator`, the one it needs, `NAME[:key=value,...]`.
+
+        Of several that do, joined by ` or `, the first is what an error proposes; `any` is all but `none`.
+        """
         return {}
 
 
@@ -143,6 +147,8 @@ class Feedback:
     """Everything recorded, this round included."""
     validate: Callable[[Vector], float] | None
     """Loss of a model on data that the server itself holds, if it holds any."""
+
+    __repr__ = brief
 
 
 @runtime_checkable

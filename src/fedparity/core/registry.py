@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 from fedparity.core import imports
 from fedparity.core.described import parameter_help
 from fedparity.core.errors import ConfigError, FedparityError, unknown
-from fedparity.core.reprs import one_line, short
+from fedparity.core.reprs import is_default, one_line, short
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -153,6 +153,10 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
         except Exception as error:
             raise ConfigError(f"{self.kind} {text!r} cannot be made ({type(error).__name__}: {error})") from error
 
+    def entries(self) -> Iterator[tuple[str, Callable[..., T]]]:
+        """Ours and registered ones, by name."""
+        return iter(self._entries.items())
+
     def describe(self, name: str) -> dict[str, Any]:
         """Name, summary, parameters with their defaults, reference and origin, as `fedparity list` shows them."""
         point = None if name in self._entries else self._entry_points().get(name)
@@ -191,7 +195,7 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
 
     def _maker(self, name: str, maker: Any) -> Callable[..., T]:
         if not callable(maker):
-            raise ConfigError(f"{self.kind} {name!r} must be a class, not a {type(maker).__name__}")
+            raise ConfigError(f"{self.kind} {name!r} must be a class, not {one_line(maker)}")
         return cast("Callable[..., T]", maker)
 
     def _fitting(self, made: T) -> T:
@@ -206,6 +210,21 @@ class Registry(Mapping[str, Callable[..., T]], Generic[T]):
         return made
 
 
+class Named(dict[str, T]):
+    """Things by name: short to print, and an unknown name is an error with the nearest one."""
+
+    def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
+        """`kind` is the singular noun used in messages."""
+        super().__init__(entries)
+        self.kind = kind
+
+    def __missing__(self, name: str) -> T:
+        raise unknown(self.kind, name, self)
+
+    def __repr__(self) -> str:
+        return f"Named({len(self)} {self.kind}s: {', '.join([*self][:4])}, ...)"
+
+
 @functools.lru_cache
 def _members(needs: type | tuple[str, ...]) -> Iterable[str]:
     """What a component of a protocol has; what it must say itself comes first."""
@@ -214,6 +233,59 @@ def _members(needs: type | tuple[str, ...]) -> Iterable[str]:
     classes = [c for c in needs.__mro__ if c.__module__.startswith(OURS)]
     found = {name: value for c in reversed(classes) for name, value in vars(c).items() if not name.startswith("_")}
     return sorted(found, key=lambda name: isinstance(found[name], property))
+
+
+def text_of(made: Any, tables: Iterable[Registry[Any]]) -> str | dict[str, Any] | None:
+    """A component as a spec names it: `NAME[:key=value,...]`, or a table where a setting is a component itself.
+
+    None: its class is in none of the tables, or it holds what no text can say.
+    """
+    tables = tuple(tables)
+    if isinstance(made, imports.NotImported):
+        return made.text
+    entries = [entry for table in tables for entry in table.entries() if component_class(entry[1]) is type(made)]
+    if not entries:
+        return None
+    name, maker = min(entries, key=lambda entry: isinstance(entry[1], functools.partial))  # presets last
+    if not dataclasses.is_dataclass(made):
+        return None if _parameters(type(made)) else name
+    preset = maker.keywords if isinstance(maker, functools.partial) else {}
+    usual = {f.name: f for f in dataclasses.fields(made) if f.init and f.name not in preset}
+    given: dict[str, Any] = {}
+    for key in usual | preset:  # those that no text sets, too: they may hold what it cannot say
+        value = getattr(made, key)
+        if is_default(usual[key], value) if key in usual else value == preset[key]:
+            continue
+        said = _said(value, tables)
+        if said is None:
+            return None
+        if key not in usual or said != usual[key].default:
+            given[key] = said
+    texts = {key: _in_text(value) for key, value in given.items()}
+    if any(text is None for text in texts.values()):
+        return {"name": name} | given
+    return name + ":" * bool(texts) + ",".join(f"{key}={text}" for key, text in texts.items())
+
+
+def _said(value: Any, tables: Iterable[Registry[Any]]) -> Any:
+    """A setting as a value of a table; None if it cannot be one."""
+    if value is None:
+        return "none"
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, tuple):
+        found = [_said(inner, tables) for inner in value]
+        return None if None in found else found
+    return text_of(value, tables)
+
+
+def _in_text(value: Any) -> str | None:
+    """A setting as it stands in a text; None if only a table can say it."""
+    if isinstance(value, list):
+        parts = [_in_text(inner) for inner in value]
+        return "/".join(map(str, parts)) if parts and None not in parts else None
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return None if isinstance(value, dict) or (isinstance(value, str) and re.search(r"[,:;=/]", text)) else text
 
 
 def component_class(maker: Callable[..., Any]) -> type:

@@ -16,6 +16,7 @@ from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.reprs import one_line
 
 Words: TypeAlias = NDArray[np.uint32]
 
@@ -23,7 +24,7 @@ Words: TypeAlias = NDArray[np.uint32]
 def stream(seed: int, purpose: str, round: int = -1, client: int = -1) -> np.random.Generator:
     """A generator for one purpose, one round and one client (-1: not tied to one)."""
     if not isinstance(seed, (int, np.integer)):
-        raise ConfigError(f"seed={seed!r} must be a whole number; 3.0 would draw other numbers than 3")
+        raise ConfigError(f"seed={one_line(seed)} must be a whole number; 3.0 would draw other numbers than 3")
     key = int.from_bytes(_digest(seed, purpose, round, client), "little")
     return np.random.Generator(np.random.PCG64(key))
 

@@ -6,14 +6,18 @@ for each registered client.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.errors import ConfigError, RoundError
+from fedparity.core.errors import ConfigError, FedparityError, RoundError
 from fedparity.core.ledger import Ledger
-from fedparity.core.protocols import Scheduler, Weighting
+from fedparity.core.protocols import Feedback, Learner, Scheduler, Weighting
 from fedparity.core.reprs import one_line
 from fedparity.core.types import Cohort, Design, FloatArray, Ids, RoundView, Rows
 
@@ -23,7 +27,8 @@ DESIGNS = get_args(Design)
 
 def select(scheduler: Scheduler[S], state: S, view: RoundView, rng: np.random.Generator) -> tuple[Cohort, S]:
     """The cohort that a scheduler chose, if it keeps the rules, else RoundError; and its next state."""
-    found = scheduler.select(state, view, rng)
+    with _calling("scheduler", scheduler, "select", view.round):
+        found = scheduler.select(state, view, rng)
     try:
         cohort, state = _pair(found, "select")
         return checked(cohort, view), state
@@ -52,6 +57,10 @@ def checked(cohort: Cohort, view: RoundView) -> Cohort:
         raise RoundError(f"design={cohort.design!r} must be one of {', '.join(DESIGNS)}")
     if not (np.issubdtype(type(cohort.wasted), np.integer) and cohort.wasted >= 0):
         raise RoundError(f"wasted={cohort.wasted!r} must be a whole number of at least 0")
+    if len(clients) + cohort.wasted > view.cohort:
+        raise RoundError(
+            f"{len(clients)} clients and wasted={cohort.wasted} for {view.cohort} slots; make both at most view.cohort"
+        )
     if clients is cohort.clients and probs is cohort.probs:
         return cohort
     return Cohort(clients, probs, cohort.design, int(cohort.wasted))
@@ -61,13 +70,37 @@ def weigh(
     weighting: Weighting[S], state: S, rows: Rows, ledger: Ledger, round: int
 ) -> tuple[FloatArray, tuple[str, ...], S]:
     """The weights of a round's rows, if there is a number for each, else RoundError; what to say of it; the state."""
-    notes = weighting.notes(state, rows)
-    found = weighting.weigh(state, rows, ledger)
+    with _calling("weighting", weighting, "weigh", round):
+        notes = weighting.notes(state, rows)
+        found = weighting.weigh(state, rows, ledger)
     try:
         weights, state = _pair(found, "weigh")
         return _per(weights, len(rows.clients), "weights", "row"), notes, state
     except RoundError as error:
         raise RoundError(f"weighting {one_line(weighting)}, round {round}: {error}") from None
+
+
+def learn(scheduler: Learner[S], state: S, feedback: Feedback) -> S:
+    """The next state of a scheduler that looks at what came back."""
+    with _calling("scheduler", scheduler, "learn", feedback.round):
+        return scheduler.learn(state, feedback)
+
+
+@contextmanager
+def _calling(kind: str, component: object, method: str, round: int) -> Iterator[None]:
+    """Whatever a component raises is a RoundError that says whose it is, when and where it happened."""
+    try:
+        yield
+    except (FedparityError, MemoryError):
+        raise
+    except Exception as error:
+        *_, last = extract_tb(error.__traceback__)[:3]  # this file, the call, and what was called
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        fix = "change a copy: what it is shown is read-only" if "read-only" in what else f"mend it there, or the {kind}"
+        where = f"{Path(last.filename).name}, line {last.lineno}"
+        raise RoundError(
+            f"{kind} {one_line(component)}, round {round}: {method} raised {what} ({where}); {fix}"
+        ) from error
 
 
 def ids_of(given: object, what: str, num_clients: int | None = None) -> Ids:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.errors import FedparityError, InputError, OutputError
+from fedparity.core.errors import ConfigError, FedparityError, InputError, OutputError
 from fedparity.core.files import write_bytes
 from fedparity.core.imports import NotImported
 
@@ -47,15 +47,24 @@ def _flatten(value: Any, path: str, arrays: Arrays) -> Any:
         items = [_flatten(v, f"{path}/{i}", arrays) for i, v in enumerate(value)]
         return {"tuple" if isinstance(value, tuple) else "list": items}
     if isinstance(value, dict):
-        if not all(isinstance(key, (int, str)) for key in value):
-            raise TypeError(f"a state's dict can only have numbers or texts as keys (at {path or '/'})")
+        if not any(all(isinstance(key, kind) for key in value) for kind in (int, str)):
+            raise _no_state("a dict with other keys", path)
         return {"dict": [[k, _flatten(v, f"{path}/{quote(str(k), '')}", arrays)] for k, v in sorted(value.items())]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {
             f.name: _flatten(getattr(value, f.name), f"{path}/{f.name}", arrays) for f in dataclasses.fields(value)
         }
         return {"class": class_name(type(value)), "fields": fields}
-    raise TypeError(f"a state cannot hold a {type(value).__name__} (at {path or '/'})")
+    raise _no_state(f"a {type(value).__name__}", path)
+
+
+def _no_state(what: str, path: str) -> ConfigError:
+    """The first part of a path says whose state it is: a coordinator's fields and a state's have the same names."""
+    whose = f"the {path.split('/')[1]}'s state" if path.count("/") else "a state"
+    return ConfigError(
+        f"{whose} holds {what} (at {path or '/'}), which cannot be stored; use numbers, texts, arrays, tuples, lists,"
+        " dicts by number or by text, and dataclasses"
+    )
 
 
 def class_name(cls: type) -> str:
@@ -131,7 +140,9 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
         skeleton, arrays = flatten(value)
         about = {FORMAT: json.dumps(skeleton, allow_nan=False, separators=(",", ":"))}  # of several the order varies
         data = packed({name: np.asarray(array, order="C") for name, array in arrays.items()}, about)
-    except (KeyError, TypeError) as error:  # memory of an own component that is no data
+    except ConfigError as error:
+        raise OutputError(f"{path}: {error}") from error
+    except (KeyError, TypeError) as error:  # arrays of no type that a file has
         raise OutputError(f"{path}: {error}; a state is made of arrays, numbers, texts and dataclasses") from error
     write_bytes(path, data)
 

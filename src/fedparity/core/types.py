@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.reprs import brief
 from fedparity.core.rng import stream
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Cohort:
     wasted: int = 0
     """Slots spent on clients that were not there (only a scheduler that ignores availability has any)."""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class RoundView:
@@ -77,6 +80,8 @@ class RoundView:
     """Clients x labels: how many samples of each label every client has said it holds, if that is known."""
     whole: RoundView | None = None
     """The view before a wrapper hid clients or slots from the scheduler inside; None: nothing is hidden."""
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,8 @@ class RoundPlan:
     min_reports: int = 1
     """With fewer usable reports the round is abandoned."""
 
+    __repr__ = brief
+
     def job(self, client: int) -> Job:
         """What one of the asked clients is to do."""
         kept = self.kept.get(client)
@@ -128,6 +135,9 @@ class Descent(NamedTuple):
     """pull/2 |w - centre|^2 is added to the loss."""
     centre: Vector | None = None
     """None: the model received."""
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +158,8 @@ class Job:
     report_fields: frozenset[ReportField] = frozenset({"loss_before", "loss_after", "accuracy_before"})
     place: int | None = None
     """Where the client's data lies in the task; None: at the client's number, as where one task holds everybody's."""
+
+    __repr__ = brief
 
     @property
     def row(self) -> int:
@@ -188,6 +200,8 @@ class Prototypes:
     head: int | None = None
     """Where the last layer begins in the model's vector, weights row by row and then biases; None: it ends it."""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class ClientReport:
@@ -215,6 +229,8 @@ class ClientReport:
     origin: int | None = None
     """The round it was asked in, if that is an earlier one; None: this round."""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class Evals:
@@ -225,6 +241,8 @@ class Evals:
     accuracy: FloatArray
     credit: FloatArray | None = None
     """What the utility rule would credit each of them with; None if it does not say or cannot know."""
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +266,8 @@ class Rows:
     shares: FloatArray | None = None
     """Share of all samples that each client of the population holds; None: clients have not said what they hold."""
 
+    __repr__ = brief
+
     def only(self, kept: BoolArray) -> Rows:
         """Some of the rows."""
         columns = {name: getattr(self, name)[kept] for name in ("clients", "ages", "sizes", "losses", "probs")}
@@ -265,6 +285,8 @@ class SurrogateCredit:
     bias_bound: float = 0.0
     """Lemma 3: eps * sum of eta; NaN where eps is not known."""
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class LateCredit:
@@ -276,6 +298,8 @@ class LateCredit:
     utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
     loss: FloatArray = field(default_factory=lambda: NO_FLOATS)
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True)
 class Credit:
@@ -283,6 +307,8 @@ class Credit:
 
     clients: Ids = field(default_factory=lambda: NO_IDS)
     utility: FloatArray = field(default_factory=lambda: NO_FLOATS)
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,3 +358,5 @@ class RoundRecord(Extras):
     row_weights: FloatArray
     surrogate: SurrogateCredit
     model_sha256: str
+
+    __repr__ = brief

@@ -10,6 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.reprs import brief
+
 Images: TypeAlias = NDArray[np.uint8]
 Inputs: TypeAlias = NDArray[np.uint8] | NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int64]
@@ -59,14 +61,26 @@ class DataSet:
     groups_test: Labels | None = None
     """Who each test sample belongs to, if the file says so."""
 
+    __repr__ = brief
 
-def every_fourth(keys: NDArray[np.generic]) -> NDArray[np.bool_]:
-    """Which samples are for testing where nobody says so: of those with the same key the first, the fifth, ..."""
-    order = np.argsort(keys, kind="stable")
-    first = np.searchsorted(keys[order], keys[order])
+
+def every_fourth(keys: NDArray[np.integer], labels: Labels | None = None) -> NDArray[np.bool_]:
+    """Which samples are for testing where nobody says so: of those with the same key the first, the fifth, ...
+
+    With `labels` each label of a key is split so, for else labels that come in turns are tested or trained on alone;
+    those that the key has fewer than four samples of count as one, of which a single sample is trained on.
+    """
+    groups, rank = keys, np.zeros(len(keys), np.int64)
+    if labels is not None:
+        each = keys.astype(np.int64) * (1 + labels.max()) + labels
+        _, pairs, counts = np.unique(each, return_inverse=True, return_counts=True)
+        groups = np.where(counts[pairs] < 4, len(counts) + keys, pairs)
+        rank = -counts[pairs]  # what there is two of is on both sides
+    order = np.lexsort((rank if labels is None else labels, rank, groups))
+    first = np.searchsorted(groups[order], groups[order])
     found = np.zeros(len(keys), dtype=np.bool_)
     found[order] = (np.arange(len(keys)) - first) % 4 == 0
-    return found
+    return found if labels is None else found & (np.bincount(groups)[groups] > 1)
 
 
 def silent(_what: str, _done: int, _total: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from fedparity.core import checks
 from fedparity.core.errors import InputError, OutputError, unknown
 from fedparity.data import cache, sources
 from fedparity.data.cifar import cifar10
@@ -58,6 +59,7 @@ def open_data(text: str, label: str = "label", client: str = "", progress: Progr
 
     What needs no file (the digits) is there even if the cache cannot be written.
     """
+    checks.instance("data set", text, str, "give a name or a path as text")
     if text.endswith(".npz"):
         return load_npz(text)
     if text.endswith(SUFFIXES):

@@ -2,8 +2,8 @@
 
 A frame is any object with `columns` whose columns have `to_numpy()` (pandas, polars); a file is CSV with one line of
 names, or Parquet (read by polars). Features are numbers, all finite, and are taken as they are, as float32. Labels and
-clients are whole numbers or texts, and are numbered in sorted order. Of each client's rows (of each label's, if there
-is no client column) the first, fifth, ninth, ... are for testing.
+clients are whole numbers or texts, and are numbered in sorted order. Of each client's rows of a label (of each label's,
+if there is no client column) the first, fifth, ninth, ... are for testing (`dataset.every_fourth`).
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ class Frame(Protocol):
 
 def from_frame(frame: Frame, label: str, client: str | None = None, *, source: str = "frame") -> DataSet:
     """A data set of the rows of a frame; with `client`, `groups` and `groups_test` say whose each row is."""
+    if hasattr(frame, "collect") or not (hasattr(frame, "columns") and hasattr(frame, "__getitem__")):
+        fix = "collect() it first" if hasattr(frame, "collect") else "give one of pandas or polars"
+        raise ConfigError(f"frame: {type(frame).__name__} is no frame that holds columns; {fix}")
     names = [str(name) for name in frame.columns]
     return _data_set({name: np.asarray(frame[name].to_numpy()) for name in names}, label, client, source)
 
@@ -115,7 +118,8 @@ def _data_set(columns: Mapping[str, NDArray[Any]], label: str, client: str | Non
     for i, name in enumerate(features):
         x[:, i] = _feature(columns[name], f"{source}: column {name!r}")
     owner = None if client is None else _numbered(columns[client], f"{source}: column {client!r}")[0]
-    test = _tested(y if owner is None else owner, columns[label if client is None else client], source)
+    _check_several(y if owner is None else owner, columns[label if client is None else client], source)
+    test = every_fourth(y) if owner is None else every_fourth(owner, y)
     return DataSet(
         name=Path(source).stem,
         x_train=x[~test],
@@ -132,13 +136,12 @@ def _data_set(columns: Mapping[str, NDArray[Any]], label: str, client: str | Non
     )
 
 
-def _tested(keys: Labels, names: NDArray[Any], source: str) -> NDArray[np.bool_]:
+def _check_several(keys: Labels, names: NDArray[Any], source: str) -> None:
     counts = np.bincount(keys)
     if counts.min() < 2:
         name = names[np.flatnonzero(keys == counts.argmin())[0]]
         shown = in_line(str(name)[:40])
         raise InputError(f"{source}: {shown} has a single row; one to train on and one to test on are needed")
-    return every_fourth(keys)
 
 
 def _numbered(column: NDArray[Any], label: str) -> tuple[Labels, int]:
@@ -151,6 +154,8 @@ def _numbered(column: NDArray[Any], label: str) -> tuple[Labels, int]:
 
 
 def _feature(column: NDArray[Any], label: str) -> NDArray[np.float32]:
+    if column.dtype.kind in "cMm":
+        raise InputError(f"{label} holds {column.dtype}, which is no number; encode it as numbers or leave it out")
     try:
         return finite(column.astype(np.float64), label)
     except (ValueError, TypeError) as error:

@@ -19,7 +19,7 @@ from fedparity.core import checks
 from fedparity.core.errors import ConfigError, FedparityError
 from fedparity.core.loop import Stopped
 from fedparity.core.protocols import Engine, Measure, Task, TrainsMany
-from fedparity.core.reprs import one_line
+from fedparity.core.reprs import brief, one_line
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, RoundPlan, Vector
 
 OF_A_CLIENT = (ArithmeticError, LookupError, ValueError)
@@ -35,6 +35,8 @@ class InProcess(Engine):
     """Asked before each client trains: if it says so, the round is given up with `Stopped`."""
     clock: Clock | None = None
     """How long each client takes, for reports that say so; None: nobody is timed."""
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         checks.at_least("workers", self.workers, 1)

@@ -11,6 +11,7 @@ from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.loop import clients_of
 from fedparity.core.protocols import Engine, Measure
+from fedparity.core.reprs import brief
 from fedparity.core.trace import Trace
 from fedparity.core.types import ClientReport, Cohort, Evals, FloatArray, Ids, RoundPlan, Vector
 
@@ -23,6 +24,8 @@ class Intermittent(Engine):
 
     engine: Engine
     trace: Trace
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         there = clients_of(self.engine)

@@ -13,6 +13,7 @@ import numpy as np
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Engine, Measure
+from fedparity.core.reprs import brief
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, RoundPlan, Vector
 
@@ -25,6 +26,8 @@ class NoTraining(Engine):
     gains: FloatArray | None = None
     """mu_k: what one participation is worth to each client on average; None: nothing."""
     noise: float = 0.0
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         checks.at_least("clients", self.num_clients, 1)

@@ -13,7 +13,7 @@ from fedparity.core.imports import without_imports
 from fedparity.core.ledger import Ledger
 from fedparity.core.types import RoundRecord
 from fedparity.engines.flower.begun import settings_of
-from fedparity.experiment.metrics_log import COLUMNS, LOGGED, mean_of_known, measured
+from fedparity.experiment.metrics_log import COLUMNS, LOGGED, mean_of_known, measured, of_known
 from fedparity.experiment.spec_file import parse
 from fedparity.metrics import MEASURES, Outcome, tenths
 from fedparity.store import Facts, Store
@@ -51,7 +51,7 @@ def relogged(
 
 def _last(store: Store, row: list[Any], facts: Facts) -> list[Any]:
     """The last row with accuracies of those who are left."""
-    known = facts.accuracy[facts.accuracy == facts.accuracy]
+    known = of_known(facts.accuracy)
     found = dict(zip(COLUMNS, row, strict=False))
     outcome = Outcome.of(Ledger.empty(1), 1, accuracy=known)
     shared = found["accuracy"] != found["avg_client_accuracy"]  # else there is no test data but the clients' own

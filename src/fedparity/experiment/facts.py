@@ -26,11 +26,11 @@ def facts_of(task: Task, state: State, accuracy: FloatArray, own_accuracy: Float
         own_accuracy=own_accuracy,
         local_steps=None if steps is None else steps.astype(np.int64),
         parameters=len(state.params),
-        server_words=sum(_words(getattr(state, name)) for name in kept),
-        client_words=_words(state.kept),
+        server_words=sum(_words(getattr(state, name), name) for name in kept),
+        client_words=_words(state.kept, "kept"),
         recall=task.recall(state.params),
     )
 
 
-def _words(value: Any) -> int:
-    return sum(array.size for array in flatten(value)[1].values())
+def _words(value: Any, name: str) -> int:
+    return sum(array.size for array in flatten(value, f"/{name}")[1].values())

@@ -73,6 +73,9 @@ class MetricsLog:
         """Whose accuracy is nobody's business any more."""
         self._clock = time.perf_counter()
 
+    def __repr__(self) -> str:
+        return f"MetricsLog({len(self.rows)} rows)"
+
     def on_round(self, method: str, record: RoundRecord, ledger: Ledger, params: Vector) -> None:
         """Add the row of one round."""
         known, scores = np.full(ledger.num_clients, np.nan), dict[str, Any]()
@@ -91,8 +94,7 @@ class MetricsLog:
         if self._engine is not None:
             known = self._engine.evaluate(params, np.arange(len(known)), "accuracy").accuracy.copy()
             known[sorted(self.erased)] = np.nan
-            answered = np.isfinite(known)
-            found = {"accuracy": known[answered] if answered.any() else known, "test_accuracy": mean_of_known(known)}
+            found = {"accuracy": of_known(known), "test_accuracy": mean_of_known(known)}
         shared = None if self._score is None else self._score(params)
         if shared is not None:
             found["test_accuracy"] = shared
@@ -111,7 +113,12 @@ class MetricsLog:
         write_text(path, csv_text(COLUMNS, self.rows))
 
 
+def of_known(accuracies: FloatArray) -> FloatArray:
+    """Those of clients that answered, and were not erased."""
+    return accuracies[np.isfinite(accuracies)]
+
+
 def mean_of_known(accuracies: FloatArray) -> float:
-    """The mean over those that answered."""
-    answered = accuracies[np.isfinite(accuracies)]
+    """The mean over them."""
+    answered = of_known(accuracies)
     return float(answered.mean()) if len(answered) else float("nan")

@@ -7,9 +7,9 @@ Samples go to the module as they are given, as floats; bytes (uint8) are divided
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Task
+from fedparity.core.reprs import one_line
 from fedparity.core.types import Ids
 from fedparity.data import DataSet, from_frame
 from fedparity.data.dataset import every_fourth
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from fedparity.tasks.torch_task import TorchTask
 
+Path: TypeAlias = Literal["auto", "sequential", "batched", "compiled"]
 Clients: TypeAlias = int | Sequence[Any]
 """How many clients there are, or of each of them the rows it holds."""
 
@@ -47,7 +49,7 @@ def torch_task(
     test: Any = None,
     training: Training | None = None,
     seed: int = 0,
-    path: Literal["auto", "sequential", "batched", "compiled"] = "auto",
+    path: Path = "auto",
     workers: int = 1,
     device: str = "cpu",
 ) -> Task:
@@ -57,13 +59,17 @@ def torch_task(
     clients together if the module is nothing but flatten, linear layers and ReLU between them, all of it is trained,
     and that on the CPU; any other module is trained client by client.
     """
+    from torch import nn
+
     from fedparity.tasks.stacked import chain_of
 
+    checks.one_of("path", path, get_args(Path))
     if training is not None:
         checks.instance("training", training, Training, "Training(rate=0.1) makes one")
     samples = x if isinstance(x, Samples) else own_samples(x, y, clients, partition, test=test, seed=seed)
     if isinstance(module, str):
         module = MODELS.build(module).build(tuple(samples.x_train.shape[1:]), samples.classes)
+    checks.instance("module", module, nn.Module, "give an object, nn.Linear(8, 2), or a name (fedparity list models)")
     if path == "auto":
         whole = all(p.requires_grad for p in module.parameters())
         path = "batched" if whole and device == "cpu" and chain_of(module) is not None else "sequential"
@@ -91,10 +97,14 @@ def own_samples(
 
     `clients` is a number, and `partition` says how samples are dealt to so many; or it lists the rows of each client.
     `test` is a pair (x, y) or a Dataset: each client is then tested on the samples of its own labels. Without it every
-    fourth sample of each label is held out or, if `clients` are lists, every fourth row of each client, for itself.
+    fourth sample of each label is held out or, if `clients` are lists, of each label of each client, for itself.
     """
     inputs, labels = _pair(x, y, "x, y")
+    if isinstance(clients, np.integer):
+        clients = int(clients)
     if not isinstance(clients, int):
+        if isinstance(clients, str) or not isinstance(clients, Iterable):
+            raise ConfigError(f"clients={one_line(clients)} must be a whole number, or a list of each client's rows")
         rows = [_rows(held, client, len(labels)) for client, held in enumerate(clients)]
         if test is None:
             return _each_its_own(inputs, labels, rows)
@@ -103,7 +113,8 @@ def own_samples(
         _check_trainable(labels, held_out)
         (inputs, labels), (x_test, y_test) = ((inputs[m], labels[m]) for m in (~held_out, held_out))
     else:
-        x_test, y_test = _pair(test[0], test[1], "test") if isinstance(test, tuple) else _pair(test, None, "test")
+        given = test if isinstance(test, tuple) and len(test) == 2 else (test, None)
+        x_test, y_test = _pair(given[0], given[1], "test")
         if x_test.shape[1:] != inputs.shape[1:] or x_test.dtype != inputs.dtype:
             what = " and ".join(f"{part.dtype} of shape {part.shape[1:]}" for part in (inputs, x_test))
             raise ConfigError(f"samples to train and to test on are {what}; make them the same")
@@ -167,11 +178,16 @@ def _channels_first(x: NDArray[Any]) -> NDArray[Any]:
 
 def _pair(x: Any, y: Any, name: str) -> tuple[NDArray[Any], Ids]:
     """Samples as bytes or float32, and their labels."""
+    if hasattr(x, "columns"):
+        raise ConfigError(f"{name}: {type(x).__name__} is a frame; frame_samples(frame, LABEL) makes samples of it")
     if y is None:
         if not (hasattr(x, "__len__") and hasattr(x, "__getitem__")):
             raise ConfigError(f"{name}: {type(x).__name__} is no Dataset of pairs; give one, or x and y")
-        items = [x[i] for i in range(len(x))]
-        x, y = np.stack([_array(item[0], name) for item in items]), np.array([int(item[1]) for item in items])
+        try:
+            items = [x[i] for i in range(len(x))]
+            x, y = np.stack([_array(item[0], name) for item in items]), np.array([int(item[1]) for item in items])
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"{name}: {type(x).__name__} is no Dataset of pairs ({error}); give x and y") from error
     inputs, labels = _array(x, name), _array(y, name)
     if inputs.ndim < 2 or not len(inputs) or inputs.dtype.kind not in "iufb":
         raise ConfigError(
@@ -203,7 +219,7 @@ def _rows(held: Any, client: int, total: int) -> Ids:
 
 
 def _each_its_own(x: NDArray[Any], y: Ids, rows: list[Ids]) -> Samples:
-    """Of each client's rows the first, fifth, ... are its test samples."""
+    """Of each client's rows of a label the first, fifth, ... are its test samples."""
     everything = np.concatenate(rows)
     if len(np.unique(everything)) < len(everything):
         values, counts = np.unique(everything, return_counts=True)
@@ -211,8 +227,8 @@ def _each_its_own(x: NDArray[Any], y: Ids, rows: list[Ids]) -> Samples:
     single = next((client for client, held in enumerate(rows) if len(held) < 2), None)
     if single is not None:
         raise ConfigError(f"client {single} has a single row; give it another one, or give test=(x, y)")
-    test = [held[::4] for held in rows]
-    train = [np.setdiff1d(held, own) for held, own in zip(rows, test, strict=True)]
+    marks = [every_fourth(np.zeros(len(held), np.int64), y[held]) for held in rows]
+    test, train = ([held[mark == own] for held, mark in zip(rows, marks, strict=True)] for own in (True, False))
     peak = 255.0 if x.dtype == np.uint8 else 1.0
     return Samples(x, y, x, y, train, test, 1 + int(y.max()), np.sort(np.concatenate(test)), peak=peak)
 

@@ -16,14 +16,15 @@ import numpy as np
 
 from fedparity.availability import shown_name
 from fedparity.core import checks
-from fedparity.core.errors import InputError
+from fedparity.core.errors import InputError, unknown
 from fedparity.core.imports import without_imports
 from fedparity.core.journal import GENESIS, from_json
 from fedparity.core.ledger import Ledger
 from fedparity.core.trace import Trace
 from fedparity.core.types import NO_FLOATS, NO_IDS, FloatArray, RoundRecord
 from fedparity.engines.flower.begun import scheduler_name, settings_of
-from fedparity.experiment.metrics_log import COLUMNS
+from fedparity.experiment.methods import METHODS
+from fedparity.experiment.metrics_log import COLUMNS, of_known
 from fedparity.experiment.spec import MethodSpec, Spec
 from fedparity.experiment.spec_file import parse
 from fedparity.experiment.spec_parts import Population, component_text
@@ -56,6 +57,9 @@ class MethodRun:
     """None: it was cut short by force."""
     beside: list[list[float]] = field(default_factory=list)
     """Beside each row of the log: accuracy of the worst-off tenth, of clients by availability (`tenths`); recall."""
+
+    def __repr__(self) -> str:
+        return f"MethodRun({self.method!r}, seed {self.seed}: {self.ledger.rounds} rounds)"
 
     def column(self, name: str) -> FloatArray:
         """One column of the log, as numbers."""
@@ -195,7 +199,9 @@ class Run:
         return len({run.seed for run in self.runs})
 
     def of(self, method: str) -> list[MethodRun]:
-        """The runs of one method, one per seed."""
+        """The runs of one method, one per seed; none of a named method that this run is not about."""
+        if method not in {*self.methods, *METHODS}:
+            raise unknown("method", method, self.methods)
         return [run for run in self.runs if run.method == method]
 
     @cached_property
@@ -224,8 +230,8 @@ class Run:
             limit=best.at_total(min(int(ledger.selected.sum()), best.total)).counts,
             fill_limit=best.total / (self.spec.cohort * max(1, ledger.rounds)),
             test_accuracy=float(run.column("accuracy")[-1]) if run.log else float("nan"),
-            accuracy=run.accuracy,
-            kept_accuracy=run.own_accuracy,
+            accuracy=of_known(run.accuracy),
+            kept_accuracy=of_known(run.own_accuracy),
             influence=influence(run.records, ledger.num_clients) if told else NO_FLOATS,
             late=run.late,
             recall=NO_FLOATS if run.facts is None or run.facts.recall is None else run.facts.recall,
@@ -239,6 +245,7 @@ class Run:
         """Write it as plain files (docs/formats.md); `spec_text` is the spec as its author wrote it."""
         from fedparity.experiment.results import write_files
 
+        checks.path("folder", folder)
         write_files(self, folder, spec_text)
 
     def summary(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from fedparity.core.journal import Journal
 from fedparity.core.ledger import Ledger
 from fedparity.core.loop import Stopped, run_side_by_side
 from fedparity.core.protocols import Estimator, Observer, Task
+from fedparity.core.reprs import brief
 from fedparity.core.rng import stream
 from fedparity.core.state import State
 from fedparity.core.trace import Trace
@@ -180,6 +181,8 @@ class Callbacks:
     data: DataProgress = silent
     """Told what is being made ready, how much of it is done and how much there is."""
 
+    __repr__ = brief
+
 
 QUIET = Callbacks()
 
@@ -291,8 +294,16 @@ def execute(
     whole one.
     """
     checks.instance("spec", spec, Spec, "Spec(methods=[...]) makes one")
+    checks.instance("callbacks", callbacks, Callbacks, "Callbacks(stop=...) makes one")
+    checks.instance("observers", observers, Iterable, "give a list of them")
     if trace is not None:
         checks.instance("trace", trace, Trace, "Trace.from_matrix(online) makes one")
+    if store is not None:
+        checks.instance("store", store, Store, "out=FOLDER opens one")
+    if out is not None:
+        checks.path("out", out)
+    elif resume or overwrite:
+        raise ConfigError("resume and overwrite are about the run in a folder; give it, out=FOLDER")
     spec = spec if task is None else owned(spec, task)
     check_methods(spec)
     if out is None:

@@ -24,6 +24,7 @@ from fedparity.core.journal import Journal
 from fedparity.core.ledger import Ledger
 from fedparity.core.loop import run
 from fedparity.core.protocols import Availability, Estimator, Scheduler
+from fedparity.core.reprs import brief
 from fedparity.core.rng import stream
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, RoundRecord, Vector
@@ -87,6 +88,8 @@ class Setting:
     estimator: Estimator[Any] | Literal["oracle"] | None = None
     """None: what each scheduler asks for; `oracle` knows each draw's trace."""
 
+    __repr__ = brief
+
     def __post_init__(self) -> None:
         if not isinstance(self.availability, Trace):
             object.__setattr__(self, "availability", AVAILABILITY.of(self.availability))
@@ -125,6 +128,8 @@ class Draw:
 
     outcome: Outcome
     journal_sha256: str
+
+    __repr__ = brief
 
 
 class _TimedJournal:
@@ -199,6 +204,8 @@ class Schedule:
     def filled(self) -> list[int]:
         """Slots filled in each draw."""
         return [int(d.outcome.counts.sum()) for d in self.draws]
+
+    __repr__ = brief
 
     @property
     def journal_sha256(self) -> str:

@@ -18,9 +18,10 @@ from pydantic import Field, model_validator
 from fedparity.core.errors import FedparityError, unknown
 from fedparity.core.ledger import Normaliser
 from fedparity.core.protocols import Estimator, Local, Memory, Scheduler, Server, Surrogate, Utility, Weighting
+from fedparity.core.reprs import brief
 from fedparity.core.types import slots_per_round
 from fedparity.estimators import ORACLE, estimator_of
-from fedparity.experiment.methods import METHODS, method
+from fedparity.experiment.methods import METHODS, Method, method
 from fedparity.experiment.spec_errors import VERSION, outdated
 from fedparity.experiment.spec_parts import (
     NUMPY,
@@ -58,6 +59,8 @@ class Parts:
     schedule: RateSchedule | None
     """Of the local rate; None: the run's."""
 
+    __repr__ = brief
+
 
 class MethodSpec(Part):
     """One contender: a named method, changed where a key is given, or a custom combination."""
@@ -78,6 +81,11 @@ class MethodSpec(Part):
     def _is_of_today(cls, given: Any) -> Any:
         if isinstance(given, str):
             return {"name": given}
+        if isinstance(given, Method):
+            name = next((name for name, one in METHODS.items() if one is given), None)
+            if name is None:
+                raise ValueError("a Method of your own has no name; write {'name': ..., 'scheduler': ...}")
+            return {"name": name}
         if not isinstance(given, dict):
             return given
         if "mixing" in given:

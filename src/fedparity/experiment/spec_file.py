@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from fedparity.experiment.spec_errors import VERSION, one_line
 from fedparity.experiment.spec_parts import written
 from fedparity.experiment.starters import read_starter
 
+_DECIMAL = re.compile(r"[+-]?(?:\.\d+|\d+\.)(?:[eE][+-]?\d+)?")
+"""Decimals as people write them and TOML does not: .3"""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -75,7 +78,7 @@ def _lay_over(values: dict[str, Any], override: str) -> str:
     try:
         value = tomllib.loads(f"v = {text}")["v"]
     except (ValueError, RecursionError):
-        value = text
+        value = float(text) if _DECIMAL.fullmatch(text.strip()) else text
     _put(values, key.strip(), value, override)
     return key.strip()
 

@@ -18,14 +18,23 @@ from fedparity.availability import AVAILABILITY, looks_like_a_path
 from fedparity.availability.speeds import SPEEDS, Speed
 from fedparity.core.errors import ConfigError, FedparityError, unknown
 from fedparity.core.protocols import Availability
-from fedparity.core.registry import Registry
+from fedparity.core.registry import Registry, text_of
+from fedparity.core.reprs import described
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS, Scheme
 from fedparity.data.table import SUFFIXES
+from fedparity.estimators import ESTIMATORS
 from fedparity.experiment.spec_errors import one_line
+from fedparity.local import LOCALS
+from fedparity.memory import MEMORIES
 from fedparity.models import MODELS, Model
 from fedparity.models.features import EXTRACTORS, Features
+from fedparity.schedulers import SCHEDULERS
+from fedparity.servers import SERVERS
 from fedparity.servers.rate_schedules import RATE_SCHEDULES, RateSchedule
+from fedparity.surrogates import SURROGATES
+from fedparity.utility import UTILITIES
+from fedparity.weightings import WEIGHTINGS
 
 T = TypeVar("T")
 OWN = "own"
@@ -42,17 +51,28 @@ PATHS = {
     "resnet34": ("sequential", 2, False),
 }
 """How each family of models is trained unless the spec says so: path, threads of a product, channels last."""
+TABLES: tuple[Registry[Any], ...] = (
+    AVAILABILITY, ESTIMATORS, EXTRACTORS, LOCALS, MEMORIES, MODELS, PARTITIONS, RATE_SCHEDULES, SCHEDULERS, SERVERS,
+    SPEEDS, SURROGATES, UTILITIES, WEIGHTINGS,
+)  # fmt: skip
+"""What components of a spec are found in."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$")]
 
 
 def _written(value: Any) -> Any:
-    """Refuse what a file cannot hold as a component."""
+    """A component as a file holds it: an object of a table by its name and settings."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
         return {str(key): _setting(inner) for key, inner in value.items()}
-    shown = value if isinstance(value, (int, float)) else type(value).__name__
-    raise ValueError(f'{shown} must be text, NAME[:key=value,...], or a table, {{name = "NAME", key = value}}')
+    if (text := text_of(value, TABLES)) is not None:
+        return text
+    no_object = (
+        f"{type(value).__name__} is no object that a file can name; register its class (TABLE.register) and let its"
+        " settings be numbers and texts, or give text, NAME[:key=value,...]"
+    )
+    no_text = f'{value} must be text, NAME[:key=value,...], or a table, {{name = "NAME", key = value}}'
+    raise ValueError(no_text if isinstance(value, (int, float)) else no_object)
 
 
 def _setting(value: Any) -> Any:
@@ -93,6 +113,13 @@ class Part(BaseModel):
             raise ConfigError(one_line(error, type(self))) from error
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined] # only Python calls it: files keep their keys
+
+    def __repr__(self) -> str:
+        usual = {name: f.get_default(call_default_factory=True) for name, f in type(self).model_fields.items()}
+        given = {name: getattr(self, name) for name in usual}
+        return described(self, ((name, value) for name, value in given.items() if value != usual[name]))
+
+    __str__ = __repr__
 
     def __copy__(self) -> Self:
         """Without what was computed: a copy is made to change something."""

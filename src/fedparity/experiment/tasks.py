@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
@@ -164,12 +164,29 @@ def owned(spec: Spec, given: Given) -> Spec:
 
 
 def own_digest(given: Given, spec: Spec) -> dict[str, str]:
-    """What stands for a task among a run's inputs: its first model, and the labels that clients hold."""
-    task = given_task(given, spec.seed, spec.population.clients)
-    found = hashlib.sha256(np.ascontiguousarray(task.init(stream(spec.seed, "init"))).tobytes())
-    if (labels := task.label_counts()) is not None:
-        found.update(np.ascontiguousarray(labels).tobytes())
-    return {"own task": found.hexdigest()}
+    """What stands for a task among a run's inputs: its first model, clients' labels, and the data that it is made of.
+
+    The data are the arrays among what a task that is a dataclass was made of; of any other those of its `samples`.
+    """
+    task: Any = given_task(given, spec.seed, spec.population.clients)
+    held = task if is_dataclass(task) else getattr(task, "samples", None)
+    return {"own task": _digest((task.init(stream(spec.seed, "init")), task.label_counts(), held), {}).hex()}
+
+
+def _digest(value: Any, known: dict[int, bytes]) -> bytes:
+    """Of all arrays in a value; one that several clients share is read once."""
+    if id(value) in known:
+        return known[id(value)]
+    found, parts = hashlib.sha256(), value if isinstance(value, (list, tuple)) else ()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        found.update(f"{value.dtype.str} {value.shape}".encode())
+        found.update(np.ascontiguousarray(value).data)
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, f.name) for f in fields(value) if f.init]  # the others are computed, or change
+    for part in parts:
+        found.update(_digest(part, known))
+    known[id(value)] = found.digest()
+    return known[id(value)]
 
 
 def _torch_task(spec: Spec, seed: int, workers: int, progress: Progress) -> Task:

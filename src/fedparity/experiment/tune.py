@@ -6,8 +6,8 @@ at which a method diverged counts as accuracy 0.
 
 Nothing is chosen by what a run will report: accuracy is taken on training samples that were held back
 (`data.scored_on`), and the seeds, with the partitions, first models and traces that they draw, are none of the spec's.
-The softmax task (`logistic`) has no test samples, and another seed draws other data. The digits are split by seed, so
-that one held back here may be a test image of a run; data sets with a test set of their own are free of that.
+The softmax task (`logistic`) has no test samples, and another seed draws other data. Test samples of all other data
+sets are the same for every seed, and none of them is looked at here.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ memory `echo`, which says how far that model is behind, and weighting `fedawe`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ class Received(Local):
     """Training starts from the last model that the client received, before this round (FedAWE)."""
 
     begins_with_first: ClassVar[bool] = True
+    goes_with: ClassVar[Mapping[str, str]] = {"memory": "echo"}
     reference: ClassVar[str] = "Xiang et al., Efficient Federated Learning against Heterogeneous Client Unavailability"
 
     def descents(self, kept: Vector | None, params: Vector) -> tuple[Descent, ...]:

@@ -11,7 +11,7 @@ back with. That is what the server can know: of those that stay away it is an es
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -61,6 +61,11 @@ class Decayed(Memory[Decaying]):
         if self.epsilon is not None:
             checks.not_negative("epsilon", self.epsilon)
         object.__setattr__(self, "updates", LastUpdates(own="replace", max_age=self.max_age, ram=self.ram))
+
+    @property
+    def goes_with(self) -> Mapping[str, str]:
+        """The bound is that of weights which decay alike."""
+        return {"weighting": f"decayed_mean:eta0={self.eta0},lam={self.lam}"}
 
     def init(self, num_clients: int) -> Decaying:
         """Nobody was seen."""

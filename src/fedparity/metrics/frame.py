@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.reprs import brief
 from fedparity.core.types import FloatArray
 from fedparity.metrics import inequality
 
@@ -24,6 +25,8 @@ class ClientFrame:
     values: FloatArray
     groups: tuple[Hashable, ...] | None
     names: tuple[str, ...] | None
+
+    __repr__ = brief
 
     def __init__(
         self, values: ArrayLike, groups: Iterable[Hashable] | None = None, names: Iterable[str] | None = None

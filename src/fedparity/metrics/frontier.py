@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
-from fedparity.core.reprs import one_line
+from fedparity.core.reprs import brief, one_line
 from fedparity.core.trace import Trace
 from fedparity.core.types import FloatArray, Ids
 from fedparity.metrics.exchange import Cost, Exchange
@@ -194,6 +194,8 @@ class Fractional:
     """S_k, not whole numbers."""
     gap: float
     """How far above the optimum sum_k S_k^2 / w_k can be at most, relative to it."""
+
+    __repr__ = brief
 
 
 def fractional_frontier(

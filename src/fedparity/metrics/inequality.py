@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
+from fedparity.core.reprs import one_line
 from fedparity.core.types import FloatArray
 
 NAN = float("nan")
@@ -29,7 +30,10 @@ NAN = float("nan")
 
 def as_vector(x: ArrayLike, name: str = "x", *, negative: bool = True) -> FloatArray:
     """`x` as float64 with one entry per client; refuses NaN, infinity and, unless `negative`, numbers below 0."""
-    values = np.asarray(x, dtype=np.float64)
+    try:
+        values = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{name}={one_line(x)} must be numbers, one per client in a flat vector") from error
     if values.ndim != 1:
         raise ConfigError(f"{name} has {values.ndim} dimensions; give a flat vector with one entry per client")
     bad = ~np.isfinite(values) if negative else ~(np.isfinite(values) & (values >= 0))

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import NDArray
 
 from fedparity.core.ledger import Ledger, Normaliser
+from fedparity.core.reprs import brief
 from fedparity.core.types import NO_FLOATS, FloatArray
 
 NAN = float("nan")
@@ -58,6 +59,8 @@ class Outcome:
     round_seconds: float = NAN
     """How long a round waits for its slowest participant, on average; where devices are timed."""
 
+    __repr__ = brief
+
     @classmethod
     def of(cls, ledger: Ledger, cohort: int, **more: Any) -> Outcome:
         """The outcome that a ledger tells."""
@@ -97,6 +100,9 @@ class Measure:
     """Its value at the limit; None: it does not split."""
     normaliser: Normaliser | None = None
     """What cumulative utility is compared by."""
+
+    def __repr__(self) -> str:
+        return f"Measure({self.name!r}: {self.says})"
 
     @property
     def heading(self) -> str:

@@ -10,6 +10,9 @@ S_k: selections of client k; m slots, T rounds, N clients; u_k: cumulative utili
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from fedparity.core.registry import Named
 from fedparity.metrics.measure import AVOIDABLE, LIMIT, Measure, Outcome
 from fedparity.metrics.of_model import MODEL
 from fedparity.metrics.of_rounds import COST, ROUND, TIME
@@ -17,7 +20,7 @@ from fedparity.metrics.of_shares import SHARES
 from fedparity.metrics.of_utility import UTILITY
 
 _MEASURES = (*MODEL, *SHARES, *UTILITY, *ROUND, *COST, *TIME)
-MEASURES: dict[str, Measure] = {measure.name: measure for measure in _MEASURES}
+MEASURES: Mapping[str, Measure] = Named("measure", {measure.name: measure for measure in _MEASURES})
 """Every reported number by name."""
 
 _ENDS = ("counts", "utility", "model")

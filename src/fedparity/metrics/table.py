@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedparity.core.errors import unknown
 from fedparity.core.types import FloatArray
 from fedparity.metrics.measure import NAN, Measure, Outcome
 from fedparity.metrics.measures import RUN, heading, higher_is_better, measure_of, numbers
@@ -66,6 +67,9 @@ class Table:
             seeds, values[key] = align_seeds(by_seed)
         return cls(tuple(found), seeds, values, frozenset(hindsight))
 
+    def __repr__(self) -> str:
+        return f"Table({len(self.methods)} methods x {len(self.values)} measures, {len(self.seeds)} seeds)"
+
     def __str__(self) -> str:
         """The main columns as text: means over seeds, each limit behind its measure."""
         keys = self.known(MAIN)
@@ -94,6 +98,10 @@ class Table:
         return float(values.std()) if len(values) else None
 
     def _finite(self, key: str, method: str) -> FloatArray:
+        if method not in self.methods:
+            raise unknown("method", method, self.methods)
+        if key not in self.values:
+            measure_of(key)  # a name that is none is an error; one that was not measured has no values
         values = self.values.get(key, {}).get(method)
         return np.empty(0) if values is None else values[np.isfinite(values)]
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedparity.core.reprs import brief
 from fedparity.core.types import FloatArray, Ids
 from fedparity.store.arrays import packed, unpacked
 from fedparity.store.database import DamagedError, decoding
@@ -34,6 +35,8 @@ class Facts:
     """Numbers that its clients keep."""
     recall: FloatArray | None = None
     """Share of each label's test samples that the last global model recognises; None: the task does not say."""
+
+    __repr__ = brief
 
     def without(self, clients: Ids) -> Facts:
         """The same without what is known of these clients."""

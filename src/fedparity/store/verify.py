@@ -66,7 +66,9 @@ def _is_running(folder: str | Path) -> bool:
 def _verify(folder: str | Path, classes_of: Classes) -> Verdict:
     disk = Disk(Path(folder))
     changed = differences(disk)
-    problems = [f"{name}: differs from what was written, or is not in the manifest" for name in changed or []]
+    there = [name for name in changed or [] if disk.path(name).exists()]
+    problems = [f"{name}: is missing" for name in changed or [] if name not in there]
+    problems += [f"{name}: differs from what was written, or is not in the manifest" for name in there]
     if DATABASE in (changed or []):
         return Verdict(0, tuple(problems), closed=True)
     rounds, digest = 0, None

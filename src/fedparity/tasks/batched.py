@@ -32,7 +32,7 @@ MOST = 50
 """Clients of a group at most: several groups of a cohort train side by side."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Batched(TorchTask):
     """Clients that train a classifier together; `workers` groups at a time, one if the model is no chain."""
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedparity.core import checks
 from fedparity.core.protocols import Measure, Task
+from fedparity.core.reprs import brief
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 from fedparity.tasks.rule import check_size, train_by_rule
@@ -30,6 +31,8 @@ class Logistic(Task):
     epochs: int = 1
     batch: int = 16
     l2: float = 1e-3
+
+    __repr__ = brief
 
     @classmethod
     def synthetic(

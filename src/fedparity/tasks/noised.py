@@ -17,6 +17,7 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.protocols import Measure, Task
+from fedparity.core.reprs import brief
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 
@@ -33,6 +34,8 @@ class Noised(Task):
     """Largest loss that is said; lower needs less noise, and tells less."""
     seed: int | None = None
     """Of a simulation; none: the system's own randomness, which nobody can repeat."""
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         checks.positive("scale", self.scale)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Measure, Task
-from fedparity.core.reprs import one_line
+from fedparity.core.reprs import brief, one_line
 from fedparity.core.rng import stream
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, Job, Vector
 from fedparity.tasks.rule import check_size, train_by_rule
@@ -28,6 +28,8 @@ class Quadratic(Task):
     curvature: NDArray[np.float64]
     rate: float = 0.1
     steps: int = 5
+
+    __repr__ = brief
 
     @classmethod
     def random(cls, num_clients: int, dim: int = 4, seed: int = 0, rate: float = 0.1, steps: int = 5) -> Quadratic:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.reprs import brief
 from fedparity.core.types import FloatArray, Ids
 
 
@@ -41,6 +42,8 @@ class Samples:
     """Training samples that the server holds itself, and no client."""
     peak: float = 1.0
     """The value of a full pixel: samples are divided by it. Floats are taken as they are: 1."""
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         if len(self.train) != len(self.test):

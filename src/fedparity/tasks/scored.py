@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.protocols import Measure, Task
+from fedparity.core.reprs import brief
 from fedparity.core.types import Evals, FloatArray, Ids, Vector
 from fedparity.tasks.flat import Flat, Replica
 from fedparity.tasks.samples import Samples, recall_of, tiles
@@ -75,6 +76,8 @@ class Scored(Task):
     flat: Flat = field(init=False, repr=False)
     _order: Ids = field(init=False, repr=False)
     _scores: _Scores = field(init=False, repr=False, default_factory=_Scores)
+
+    __repr__ = brief
 
     def __post_init__(self) -> None:
         checks.at_least("threads", self.threads, 1)
@@ -241,6 +244,10 @@ class Scored(Task):
 def _device(name: str) -> str:
     if name.split(":", maxsplit=1)[0] == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device={name!r} but PyTorch sees no GPU here; use device='cpu'")
+    try:
+        torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"device={name!r} is none of PyTorch's; use 'cpu' or 'cuda'") from error
     return name
 
 

@@ -28,7 +28,7 @@ except ImportError as error:
     raise ConfigError("this task trains with PyTorch; pip install 'fedparity[torch]'") from error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TorchTask(Scored):
     """Clients that train a classifier; the module takes batches of samples as floats, shaped as they are kept."""
 

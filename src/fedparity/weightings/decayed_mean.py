@@ -11,6 +11,7 @@ lam, or with `prototype` (by = "size": eta times count). Without stale rows it i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -41,6 +42,11 @@ class DecayedMean(Weighting[None]):
     def __post_init__(self) -> None:
         checks.not_negative("eta0", self.eta0)
         checks.not_negative("lam", self.lam)
+
+    @property
+    def goes_with(self) -> Mapping[str, str]:
+        """Earlier updates: without them it is the mean."""
+        return {"memory": f"decayed:eta0={self.eta0},lam={self.lam} or any"}
 
     def weigh(self, state: None, rows: Rows, ledger: Ledger) -> tuple[FloatArray, None]:
         """Eta over its sum, or the paper's sum."""
