@@ -139,7 +139,7 @@ def test_show_opens_tables(tmp_path):
         "groups",
         3,
         42,
-    )  # of ten rows of a label 3 test
+    )  # a fourth of each label
     with pytest.raises(FedparityError, match="unknown column 'label'"):
         call("show", "beds.csv", "--clients", "3")
     with pytest.raises(FedparityError, match="--client names a column of a table, but digits is none"):
