@@ -292,11 +292,11 @@ def test_cafed_knows_nothing_before_it_has_seen_something():
     ("memory", "weighting"),
     [
         (memory, name)
-        for memory in ("none", "last_updates", "decayed", "prototype")
+        for memory in ("none", "last_updates", "prototype")
         for name in WEIGHTINGS
         if partners("weighting", name).get("memory", memory).partition(":")[0] == memory
     ]
-    + [("running_sum", "fedlaavg"), ("echo", "fedawe")],
+    + [("running_sum", "fedlaavg"), ("echo", "fedawe"), ("decayed", "decayed_mean")],
 )
 def test_an_empty_round_divides_by_nothing_and_everything_goes_on(memory, weighting):
     """Warnings are errors here; the model stays (nothing is remembered yet) and the books advance."""
