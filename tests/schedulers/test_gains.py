@@ -68,3 +68,17 @@ def test_skew_tells_whether_who_is_rare_fares_worse(rare, skewed):
     ledger = a_ledger([10, 10, 10, 1, 1, 1])
     credited(gains, ledger, list(range(N)), 0.1, [1.0, 1.0, 1.0, rare, rare, rare])
     assert (gains.skew() > 1.2) == skewed
+
+
+def test_who_is_left_behind_is_seen_once_losses_fell_or_everybody_was_credited_often():
+    gains, ledger = Gains.none(N), a_ledger(10)
+    assert gains.seen() == 0.0
+    credited(gains, ledger, range(N), 0.1, 2.0)
+    assert gains.seen() == 0.0
+    for loss in (1.0, 0.5, 0.2):
+        credited(gains, ledger, range(N), 0.5, loss)
+    assert gains.seen() == 1.0
+    constant, ledger = Gains.none(N), a_ledger(10)
+    for _ in range(8):
+        credited(constant, ledger, range(N), 0.1, 1.0)
+    assert constant.seen() == 1.0

@@ -214,6 +214,7 @@ def test_marginal_welfare_by_hand():
     gains.squares = gains.between = 100.0
     assert gains.explained() == pytest.approx(1.0)
     assert gains.expected(np.arange(4))[1] == pytest.approx([0.6, 0.6, 0.6, 2.2])
+    assert gains.own() == 1.0
 
 
 def test_the_rate_is_a_mean_over_rounds():

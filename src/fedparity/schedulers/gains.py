@@ -40,6 +40,15 @@ PAIRS = 3
 """Credits with a loss known before them that make a line."""
 MOST_OWN = 2 / 3
 """Of rho_k: one credit never counts for more than two of an unknown client."""
+RIPE, DOUBTFUL, SURE = 2, 0.55, 0.65
+"""Credits per client, and shares of variance, between which gains come to be taken for the clients' own."""
+LEARNED, OFTEN = (0.3, 0.6), (4.0, 8.0)
+"""Shares learned, or credits per client, between which who is left behind would have been seen."""
+
+
+def ramp(value: float, none: float, whole: float) -> float:
+    """From 0 at `none` to 1 at `whole`, in a straight line."""
+    return min(max((value - none) / (whole - none), 0.0), 1.0)
 
 
 @dataclass(slots=True)
@@ -177,6 +186,11 @@ class Gains:
         excess = max((among - within) * (k - 1) / (n - self.imbalance / n), 0.0)
         return excess / (excess + within)
 
+    def own(self) -> float:
+        """From 0, gains are luck and timing, to 1, they are the client's own and last."""
+        ripe = self.number >= RIPE * self.clients
+        return ramp(self.explained(), DOUBTFUL, SURE) if ripe else 0.0
+
     def spread(self) -> float:
         """Squared coefficient of variation of relative gains."""
         return max(self.squares * self.number / self.sum**2 - 1, 0.0) if self.sum > 0 else 0.0
@@ -185,9 +199,11 @@ class Gains:
         """How much more clients lose, each counted alike, than those that are there; 1 while nothing is known."""
         return self.evenly.value() / self.lately.value() if self.lately.value() > 0 else 1.0
 
-    def learned(self) -> float:
-        """The share of what clients lost before their first credit that they lose no more."""
-        return max(1 - self.lately.value() / self.start.value(), 0.0) if self.start.value() > 0 else 0.0
+    def seen(self) -> float:
+        """From 0, nobody can tell yet who is left behind, to 1: losses have fallen, or everybody was credited often."""
+        before = self.start.value()
+        learned = 1 - self.lately.value() / before if before > 0 else 0.0
+        return max(ramp(learned, *LEARNED), ramp(self.number / max(self.clients, 1), *OFTEN))
 
     def outstanding(self, clients: Ids) -> FloatArray:
         """What each client's loss says that its next credit may be; of one not yet credited, its first two."""

@@ -44,7 +44,8 @@ o_k is the outlook, one selection at the usual gain G if gains fall like 1 / t. 
 may make of x_k, since a large gain of a client with a small pi_k cannot be taken back: c g_k, half a gain if gains are
 all alike and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4), or what is outstanding, if that is more. With
 unit gains this is the order of target = opportunity. At alpha = 1, proportional fairness, a client that scales its
-reports changes nothing.
+reports changes nothing. Once gains are seen to be the clients' own (`own` rises from 0 to 1, an analysis of variance)
+low utility has no other cure than slots: then 1 / alpha falls to 0, max-min fairness.
 
 A lot decides between near equals, x_k times exp(`LOT` t / T normal): clients that hold alike data gain alike and would
 be asked together, as above. It grows as the run goes on, because it is the last model that stays.
@@ -53,8 +54,8 @@ The order by opportunity is what utility is held to: relative to medians, x_k g_
 sqrt(`ratio`)^((1 - r)^2 q) of its counterpart with unit gains, or is that if a third of those online are asked, since
 there is no choice to make. q is 1 as long as who is rare fares like everybody else and falls to 0 as their losses stay
 behind (`skew` from 1.02 to 1.1): where availability tells the data, holding back who gains much would starve the model
-of what only they know, so that there the rule is equal opportunity. Narrower bands, and bands that open as they are
-seen to help, ended less even and not with a better model.
+of what only they know, so that there the rule is equal opportunity. It is 0 as long as nobody can tell yet
+(`seen`). Narrower bands, and bands that open as they are seen to help, ended less even and not with a better model.
 
 Everything is observed by the server but utility, which clients report: `ratio` bounds what a report can do. A quota
 bounds what anything can do: `with_quota` around parity; rates and medians stay those of everybody online, hidden or
@@ -77,14 +78,12 @@ from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Feedback, Scheduler
 from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import lowest, unknown
-from fedparity.schedulers.gains import Gains
+from fedparity.schedulers.gains import Gains, ramp
 
 GOLDEN, LAST_TURNS = (math.sqrt(5) - 1) / 2, 2.0
 LOT, MOST_PRUDENT = 0.1, 4.0
 ALIKE, APART = 1.02, 1.1
 """Skews between which availability comes to be taken to tell the data."""
-LEARNED = 0.3, 0.6
-"""Shares learned between which a skew would have been seen: before, everybody loses alike."""
 CROWDED = 1 / 3
 """If more of those online are asked there is no choice to make."""
 
@@ -210,17 +209,12 @@ class Parity(Scheduler[Course]):
         level = (gains.given(ids, ledger) + step) / online + to_come
         level *= np.exp(LOT * t / (t + left) * rng.standard_normal(len(ids)))
         # The m largest of g x^-alpha are the m smallest of x g^(-1 / alpha).
-        key = level / np.median(level) / np.maximum(relative, 1e-9) ** (1 / self.alpha)
+        key = level / np.median(level) / np.maximum(relative, 1e-9) ** ((1 - gains.own()) / self.alpha)
         counted = by_count / np.median(by_count)
         choice = (1 - rate) ** 2 if rate < CROWDED else 0.0
-        blind = _between(gains.skew(), APART, ALIKE) * _between(gains.learned(), *LEARNED)
+        blind = ramp(gains.skew(), APART, ALIKE) * gains.seen()
         band = math.sqrt(self.ratio) ** (choice * blind)
         return np.clip(key, counted / band, counted * band)
-
-
-def _between(value: float, none: float, whole: float) -> float:
-    """From 0 at `none` to 1 at `whole`, in a straight line."""
-    return min(max((value - none) / (whole - none), 0.0), 1.0)
 
 
 def _entered(entry: FloatArray, ids: Ids, since: NDArray[np.int32], behind: FloatArray) -> FloatArray:
