@@ -75,7 +75,7 @@ def test_who_is_left_behind_is_seen_once_losses_fell_or_everybody_was_credited_o
     assert gains.seen() == 0.0
     credited(gains, ledger, range(N), 0.1, 2.0)
     assert gains.seen() == 0.0
-    for loss in (1.0, 0.5, 0.2):
+    for loss in (1.0, 0.5, 0.2, 0.1, 0.1):
         credited(gains, ledger, range(N), 0.5, loss)
     assert gains.seen() == 1.0
     constant, ledger = Gains.none(N), a_ledger(10)

@@ -84,8 +84,8 @@ GOLDEN, LAST_TURNS = (math.sqrt(5) - 1) / 2, 2.0
 LOT, MOST_PRUDENT = 0.1, 4.0
 ALIKE, APART = 1.02, 1.1
 """Skews between which availability comes to be taken to tell the data."""
-CROWDED = 1 / 3
-"""If more of those online are asked there is no choice to make."""
+CROWDED, NOTHING = 1 / 3, 0.05
+"""If more of those online are asked there is no choice to make; a relative gain below this is none."""
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ class Parity(Scheduler[Course]):
         choice = (1 - rate) ** 2 if rate < CROWDED else 0.0
         blind = ramp(gains.skew(), APART, ALIKE) * gains.seen()
         band = math.sqrt(self.ratio) ** (choice * blind)
-        return np.clip(key, counted / band, counted * band)
+        return np.where(relative < NOTHING, counted * band, np.clip(key, counted / band, counted * band))
 
 
 def _entered(entry: FloatArray, ids: Ids, since: NDArray[np.int32], behind: FloatArray) -> FloatArray:
