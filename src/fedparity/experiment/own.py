@@ -214,7 +214,8 @@ def _rows(held: Any, client: int, total: int) -> Ids:
     rows = _array(held, f"clients[{client}]")
     good = rows.ndim == 1 and rows.dtype.kind in "iu" and len(np.unique(rows)) == len(rows)
     if not good or not len(rows) or rows.min() < 0 or rows.max() >= total:
-        raise ConfigError(f"clients[{client}] must list rows between 0 and {total - 1}, each once and at least one")
+        rule = f"must list rows between 0 and {total - 1}, each once and at least one"
+        raise ConfigError(f"clients[{client}]={one_line(held)} {rule}")
     return np.sort(rows.astype(np.int64))
 
 
