@@ -375,8 +375,9 @@ def page(done: dict[str, Any]) -> str:
         " and a first model of its own; ± is one standard error. Utility is `global_loss_drop`. All accuracies are means over the"
         " last tenth of the rounds: single rounds swing by up to 10 points.",
         "",
-        "The rate of each method was tuned on its own, population by population, on samples held back and three other seeds. On"
-        " digits under `label_skewed` all have .05.",
+        "The rate of each method was tuned on its own, population by population, on samples held back and two other seeds (methods whose"
+        " rule is older than that: three). On digits under `label_skewed` all have .05, as in the demo; `digits_tuned` is the same with"
+        " rates of their own.",
         "CIFAR-10 stands for frozen 96-pixel features of EfficientNet-Lite0 and logistic regression, 250 samples per client;"
         " digits for the default MLP.",
         "CV u/π, u/S and u+û are utility by availability, by participation and imputed; a limit is what no schedule with as many"
