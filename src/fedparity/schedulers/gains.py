@@ -40,7 +40,7 @@ PAIRS = 3
 """Credits with a loss known before them that make a line."""
 MOST_OWN = 2 / 3
 """Of rho_k: one credit never counts for more than two of an unknown client."""
-RIPE, DOUBTFUL, SURE = 2, 0.55, 0.65
+RIPE, DOUBTFUL, SURE = 5, 0.55, 0.65
 """Credits per client, and shares of variance, between which gains come to be taken for the clients' own."""
 LEARNED, OFTEN = (0.3, 0.6), (4.0, 8.0)
 """Shares learned, or credits per client, between which who is left behind would have been seen."""
