@@ -66,7 +66,7 @@ OWN = """\
 scheduler     gap (limit)   Gini (limit)  CV per round online
 uniform     0.707  (0.207)  0.467  (0.123)                0.676
 tickets     0.719  (0.207)  0.469  (0.123)                0.427
-parity      0.209  (0.207)  0.124  (0.123)                1.014
+parity      0.209  (0.207)  0.124  (0.123)                1.016
 """
 
 

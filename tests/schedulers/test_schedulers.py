@@ -204,7 +204,7 @@ def test_marginal_welfare_by_hand():
     state.gains.taken[:] = ledger.utility
     state.gains.times[:], state.gains.relative[:] = 2, [1, 1, 1, 5]
     state.gains.recent.add(np.array([0.5, 0.5]), 1.0)
-    state.gains.clients, state.gains.number = 4, 8
+    state.gains.number = 8
     view = view_of([1.0] * 4, 1, ledger=ledger, left=0, round=8)
     # Nothing is explained by the client: all gains are expected alike, and the least u comes first.
     assert parity.select(state, view, stream(0, "x"))[0].clients.tolist() == [0]

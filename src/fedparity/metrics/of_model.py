@@ -81,7 +81,7 @@ MODEL = (
         "worst_recall",
         "recall of the label that the global model recognises least: the lowest share of a label's test samples",
         _of_labels(np.min),
-        "worst label",
+        "last label",
         title="Recall, worst label, last round",
     ),
     _percent(

@@ -185,7 +185,9 @@ def _parts(limit: float | None, avoidable: float | None) -> str:
 
 def _accuracy(table: Table, names: list[str]) -> str:
     """How good the model of one method is, or from which to which those of several are."""
-    key = next(iter(table.known(ACCURACIES)), "")
+    key = next(iter(table.known(ACCURACIES)), None)
+    if key is None:
+        return ""
     known = [(value, name) for name in names if (value := table.mean(key, name)) is not None]
     if not known:
         return ""

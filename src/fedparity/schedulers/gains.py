@@ -119,8 +119,6 @@ class Gains:
     """What each client lost before its first credit."""
     evenly: Mean
     """The same, each client counted 1 / pi_k."""
-    clients: int
-    """How many clients have a y."""
     number: int
     """How many y there are."""
     sum: float
@@ -135,7 +133,7 @@ class Gains:
         """Nothing was credited."""
         zeros, times, unknown = np.zeros, np.zeros(num_clients, np.int32), np.full(num_clients, np.nan)
         means = (Mean(), Mean(), Mean(), Line(), Mean(), Mean(), Mean())
-        return cls(zeros(num_clients), zeros(num_clients), times, unknown, *means, 0, 0, 0.0, 0.0, 0.0, 0.0)
+        return cls(zeros(num_clients), zeros(num_clients), times, unknown, *means, 0, 0.0, 0.0, 0.0, 0.0)
 
     def learn(self, clients: Ids, ledger: Ledger) -> None:
         """Take in the credits of a round."""
@@ -169,12 +167,16 @@ class Gains:
         times, total = self.times[clients], self.relative[clients]
         self.between += float(((total + y) ** 2 / (times + 1) - total**2 / np.maximum(times, 1)).sum())
         self.imbalance += float((2 * times + 1).sum())
-        self.clients += int(np.count_nonzero(times == 0))
         self.number += len(y)
         self.sum += float(y.sum())
         self.squares += float((y * y).sum())
         self.relative[clients] += y
         self.times[clients] += 1
+
+    @property
+    def clients(self) -> int:
+        """How many clients have a y."""
+        return int(np.count_nonzero(self.times))
 
     def explained(self) -> float:
         """e: the share of the variance of relative gains that the client explains."""
