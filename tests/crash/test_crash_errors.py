@@ -60,7 +60,8 @@ def test_any_call_may_fail(tmp_path, first, code, for_good):
 def test_a_disk_of_any_size_that_is_too_small(tmp_path):
     reference, whole = chains(ROUNDS), total_of(tmp_path / "counted")
     written = sum(len(call.data) for call in whole.calls if call.kind == "write")
-    for room in range(0, written, written // size(40, 400)):
+    # Times in what is written have more or fewer digits from run to run: a hair below the size counted may do.
+    for room in range(0, written - written // 100, written // size(40, 400)):
         said, folder = Counter(), tmp_path / str(room)
         fails(folder, said, room=room)
         acknowledged_rounds_are_there(folder / "run", said, ROUNDS, reference)
