@@ -22,9 +22,9 @@ place would round small S_k badly.
 Equal in the end is not even on the way: with the whole outlook, clients that are always there are put off until the
 rare ones have had their turns, more than half of a long run. Counts do not mind; a model does, since early rounds learn
 from the rare alone and late ones from the rest. `horizon` counts the outlook of so many rounds only, which bounds how
-long anybody is put off; towards the end it is the whole again. Two days of 48 rounds cost next to nothing in counts
-(`docs/learning.md`); 0, one selection, is the evenest. What is promised per round online needs no outlook: from
-beta = 1 on it is one selection long.
+long anybody is put off; towards the end it is the whole again. Two days of 48 rounds cost little in counts over 200
+rounds; over 500, on phones, the least Gini is missed by 5.4 % instead of 3.7 %. 0, one selection, is the evenest. What
+is promised per round online needs no outlook: from beta = 1 on it is one selection long.
 
     target = share        beta = 0: everybody the same S_k, as far as availability allows
     target = opportunity  beta = 1: everybody the same S_k / pi_k
