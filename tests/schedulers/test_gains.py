@@ -82,3 +82,9 @@ def test_who_is_left_behind_is_seen_once_losses_fell_or_everybody_was_credited_o
     for _ in range(8):
         credited(constant, ledger, range(N), 0.1, 1.0)
     assert constant.seen() == 1.0
+
+
+def test_the_last_loss_of_who_was_never_heard_of_is_the_usual_one():
+    gains, ledger = Gains.none(N), a_ledger(10)
+    credited(gains, ledger, [0, 1], 0.1, [1.0, 3.0])
+    assert gains.last_losses(np.array([0, 1, 5])).tolist() == [1.0, 3.0, 2.0]

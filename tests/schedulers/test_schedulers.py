@@ -19,6 +19,7 @@ from fedparity import (
 from fedparity.core.types import RoundView
 from fedparity.schedulers import Parity
 from fedparity.schedulers.draws import inclusion_probabilities, lowest, proportional, with_replacement
+from fedparity.schedulers.parity import NEARBY, _nearby
 
 
 def view_of(pi, cohort, *, ledger=None, left=None, round=0):
@@ -192,6 +193,32 @@ class Failing(NoTraining):
 def test_who_only_fails_gets_no_more_than_a_fair_share():
     counts = utility_of("parity:target=utility", Failing(12, np.ones(12), 0.3), 120, 12)
     assert counts[:3].sum() <= 0.3 * counts.sum()
+
+
+@pytest.mark.parametrize(("ratio", "kinds"), [(100, {0, 1}), (1, {0})])
+def test_a_cohort_by_utility_has_clients_of_several_kinds_of_loss(ratio, kinds):
+    """The four furthest behind lose alike; two of them make room for others, unless reports count for nothing."""
+    parity = SCHEDULERS.build(f"parity:target=utility,ratio={ratio}")
+    state, ledger = parity.init(12), Ledger.empty(12)
+    ledger.rounds, ledger.online[:] = 8, 8
+    ledger.selected[:] = np.repeat([1, 2, 8], 4)
+    ledger.utility[:] = state.gains.taken[:] = ledger.selected
+    state.gains.times[:] = state.gains.relative[:] = ledger.selected
+    state.gains.loss[:] = np.repeat([1.0, 2.0, 1.0], 4)
+    state.gains.recent.add(np.ones(1), 1.0)
+    view = view_of([1.0] * 12, 4, ledger=ledger, left=1000, round=8)
+    chosen = parity.select(state, view, stream(0, "x"))[0].clients
+    assert len(chosen) == 4
+    assert set((chosen // 4).tolist()) == kinds
+
+
+def test_what_those_that_are_there_give_up_must_even_out_something():
+    """Few who are nearly always away make up the spread of 1 / pi, whatever the others do."""
+    ledger = Ledger.empty(100)
+    ledger.rounds, ledger.online[:] = 200, np.linspace(40, 200, 100)
+    assert _nearby(ledger) > NEARBY[1]
+    ledger.online[:20] = 2
+    assert _nearby(ledger) < NEARBY[0]
 
 
 def test_marginal_welfare_by_hand():

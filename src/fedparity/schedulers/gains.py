@@ -207,6 +207,10 @@ class Gains:
         learned = 1 - self.lately.value() / before if before > 0 else 0.0
         return max(ramp(learned, *LEARNED), ramp(self.number / max(self.clients, 1), *OFTEN))
 
+    def last_losses(self, clients: Ids) -> FloatArray:
+        """What each client lost when it was last heard of; the usual of late, if it never was."""
+        return np.nan_to_num(self.loss[clients], nan=self.lately.value())
+
     def outstanding(self, clients: Ids) -> FloatArray:
         """What each client's loss says that its next credit may be; of one not yet credited, its first two."""
         known = self.loss[clients]

@@ -47,15 +47,19 @@ unit gains this is the order of target = opportunity. At alpha = 1, proportional
 reports changes nothing. Once gains are seen to be the clients' own (`own` rises from 0 to 1, an analysis of variance)
 low utility has no other cure than slots: then 1 / alpha falls to 0, max-min fairness.
 
-A lot decides between near equals, x_k times exp(`LOT` t / T normal): clients that hold alike data gain alike and would
-be asked together, as above. It grows as the run goes on, because it is the last model that stays.
+Clients that hold alike data gain alike and would be asked together, as above, and the model would follow them. Losses
+tell them apart: the `REACH` m furthest behind, in order of their last known losses, are cut into m parts, and who is
+furthest behind in each part is asked. And a lot decides between near equals, x_k times exp(`LOT` t / T normal); it
+grows as the run goes on, because it is the last model that stays.
 
 The order by opportunity is what utility is held to: relative to medians, x_k g_k^(-1/alpha) stays within
 sqrt(`ratio`)^((1 - r)^2 q) of its counterpart with unit gains, or is that if a third of those online are asked, since
 there is no choice to make. q is 1 as long as who is rare fares like everybody else and falls to 0 as their losses stay
 behind (`skew` from 1.02 to 1.1): where availability tells the data, holding back who gains much would starve the model
 of what only they know, so that there the rule is equal opportunity. It is 0 as long as nobody can tell yet
-(`seen`). Narrower bands, and bands that open as they are seen to help, ended less even and not with a better model.
+(`seen`), and where the spread of 1 / pi_k, which is that of u_k / pi_k if all learn alike, lies with clients that are
+hardly ever there (`_nearby` from .55 to .45): what those that are there give up would even out nothing. Narrower bands,
+and bands that open as they are seen to help, ended less even and not with a better model.
 
 Everything is observed by the server but utility, which clients report: `ratio` bounds what a report can do. A quota
 bounds what anything can do: `with_quota` around parity; rates and medians stay those of everybody online, hidden or
@@ -74,6 +78,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedparity.core import checks
+from fedparity.core.ledger import Ledger
 from fedparity.core.marks import PER_CLIENT
 from fedparity.core.protocols import Feedback, Scheduler
 from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
@@ -81,9 +86,11 @@ from fedparity.schedulers.draws import lowest, unknown
 from fedparity.schedulers.gains import Gains, ramp
 
 GOLDEN, LAST_TURNS = (math.sqrt(5) - 1) / 2, 2.0
-LOT, MOST_PRUDENT = 0.1, 4.0
+LOT, REACH, MOST_PRUDENT = 0.1, 2, 4.0
 ALIKE, APART = 1.02, 1.1
 """Skews between which availability comes to be taken to tell the data."""
+NEARBY = 0.45, 0.55
+"""Shares of what rarity does to u / pi that lie with those that are there, between which it is worth acting on."""
 CROWDED, NOTHING = 1 / 3, 0.05
 """If more of those online are asked there is no choice to make; a relative gain below this is none."""
 
@@ -154,15 +161,17 @@ class Parity(Scheduler[Course]):
         whole = view.whole or view
         state.slots += min(whole.cohort, len(whole.available))
         state.online += len(whole.available)
-        by_lot, behind = False, self._ends_up_with(state, whole)
-        if state.gains is not None and state.gains.recent.value() > 0:
-            by_lot, behind = True, self._by_utility(state.gains, whole, behind, state.rate, rng)
+        behind = self._ends_up_with(state, whole)
+        gains = state.gains if state.gains is not None and state.gains.recent.value() > 0 else None
+        if gains is not None:
+            behind = self._by_utility(gains, whole, behind, state.rate, rng)
         if self.newcomers == "last" and whole.ledger.since is not None:
             behind = _entered(state.entry, whole.available, whole.ledger.since, behind)
         if whole is not view:
             behind = behind[np.isin(whole.available, view.available, assume_unique=True)]
-        cohort = lowest(view.available, behind, view.cohort, rng)
-        return unknown(cohort.clients) if by_lot else cohort, state
+        if gains is None:
+            return lowest(view.available, behind, view.cohort, rng), state
+        return unknown(self._mixed(gains, view, behind, rng)), state
 
     def _ends_up_with(self, state: Course, view: RoundView) -> FloatArray:
         """What each client will have been given, per round online as far as the target says."""
@@ -212,9 +221,28 @@ class Parity(Scheduler[Course]):
         key = level / np.median(level) / np.maximum(relative, 1e-9) ** ((1 - gains.own()) / self.alpha)
         counted = by_count / np.median(by_count)
         choice = (1 - rate) ** 2 if rate < CROWDED else 0.0
-        blind = ramp(gains.skew(), APART, ALIKE) * gains.seen()
+        blind = ramp(gains.skew(), APART, ALIKE) * gains.seen() * ramp(_nearby(ledger), *NEARBY)
         band = math.sqrt(self.ratio) ** (choice * blind)
         return np.where(relative < NOTHING, counted * band, np.clip(key, counted / band, counted * band))
+
+    def _mixed(self, gains: Gains, view: RoundView, behind: FloatArray, rng: np.random.Generator) -> Ids:
+        """Those furthest behind, of as many kinds of loss as there are slots."""
+        slots = view.cohort
+        reach = min(REACH, self.ratio)
+        near = lowest(view.available, behind, round(reach * slots), rng).clients
+        if len(near) <= slots:
+            return near
+        near = near[np.argsort(gains.last_losses(near), kind="stable")]
+        kind = np.arange(len(near)) * slots // len(near)
+        in_turn = np.lexsort((behind[np.searchsorted(view.available, near)], kind))
+        return near[in_turn[np.unique(kind[in_turn], return_index=True)[1]]]
+
+
+def _nearby(ledger: Ledger) -> float:
+    """Variance of 1 / pi per round online over that per client: near 1, those that are there differ as much as all."""
+    pi = (ledger.online[ledger.online > 0] + 1) / (ledger.rounds + 1)
+    apart = (1 / pi - (1 / pi).mean()) ** 2
+    return float(np.average(apart, weights=pi) / apart.mean()) if apart.any() else 1.0
 
 
 def _entered(entry: FloatArray, ids: Ids, since: NDArray[np.int32], behind: FloatArray) -> FloatArray:
