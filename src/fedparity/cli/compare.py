@@ -106,9 +106,9 @@ def compare_command(
 
 def _compare_runs(runs: list[Path], out: Path, by: tuple[str | None, Normaliser | None], shown: str) -> None:
     from fedparity.experiment.compare import ComparedRun, compare
+    from fedparity.store.manifest import outside
 
-    if (out / "run.db").exists():
-        raise ConfigError(f"{out} holds a run, whose files are sealed; give another --out")
+    outside(out)
     with Bar() as bar:
         parts = []
         for done, run in enumerate(runs):
