@@ -20,6 +20,7 @@ from fedparity.experiment.starters import read_starter
 from fedparity.metrics import printed
 from fedparity.metrics.measures import heading
 from fedparity.store import Store
+from stored_runs import run_into, spec_of
 
 START = [sys.executable, "-c", "from fedparity.cli.main import main; main()"]
 ENVIRONMENT = os.environ | {"COLUMNS": "80", "PYTHONUNBUFFERED": "1"}
@@ -407,6 +408,12 @@ def test_the_demo_works_twice_in_a_row(tmp_path):
     assert second.stdout == first.stdout
     for name in set(EVERY_FILE) - {"metrics_log.csv"}:
         assert (tmp_path / "shown" / name).read_bytes() == before[name], name
+
+
+def test_the_demo_never_replaces_a_run_of_another_name(tmp_path, fedparity):
+    run_into(tmp_path / "mine", spec_of("name=mine", "rounds=1"))
+    done = fedparity("demo", "--set", "rounds=1", "--out", "mine")
+    assert done == (2, "", "fedparity: mine holds a run that is no demo; give another --out\n")
 
 
 def test_the_demo_never_replaces_somebody_s_folder(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -94,9 +95,13 @@ def demo_command(
     """
     from fedparity.experiment.spec_file import parse, to_toml
     from fedparity.experiment.starters import read_starter
+    from fedparity.store import Store
 
     demo = read_starter("demo")
     loaded = parse(demo, "demo", overrides or [])
+    with suppress(InputError), Store.read(out) as there:  # what cannot be read is no result that would be missed
+        if tomllib.loads(there.spec()).get("name") != loaded.name:
+            raise ConfigError(f"{out} holds a run that is no demo; give another --out")
     _run(loaded, to_toml(loaded) if overrides else demo, out, resume=False, overwrite=True, as_json=as_json)
 
 
