@@ -19,7 +19,9 @@ from fedparity import (
     Run,
     Setting,
     Spec,
+    TorchTask,
     Trace,
+    Training,
     execute,
     fractional_frontier,
     frame_samples,
@@ -186,6 +188,13 @@ CALLS = {
     "an unknown path": (
         lambda: torch_task("logistic", X, Y, 4, path="foo"),
         "path='foo' must be one of auto, sequential",
+    ),
+    "nothing to train": (lambda: torch_task(nn.Identity(), X, Y, 4), "the model has no parameter that is trained"),
+    "samples for a module": (lambda: TorchTask(own_samples(X, Y, 4), nn.Linear(3, 2)), "must be a Module"),
+    "an unknown optimiser": (lambda: Training(optimiser="adm"), "optimiser='adm' must be one of sgd, adam"),
+    "rows and a partition": (
+        lambda: own_samples(X, Y, [range(8)], "iid"),
+        "partition='iid' deals samples, but clients lists each client's rows; give one",
     ),
     "an unknown device": (lambda: torch_task("logistic", X, Y, 4, device="gpu"), "device='gpu' is none of PyTorch's"),
     "half a number of clients": (lambda: own_samples(X, Y, 2.5), "clients=2.5 must be a whole number, or a list"),

@@ -382,6 +382,14 @@ def test_a_task_that_does_not_fit_is_refused(task, methods, says):
     assert str(caught.value).startswith(says)
 
 
+def test_training_asked_for_in_vain_is_refused():
+    """The task trains as it was made; a spec that says otherwise would be believed."""
+    task = rows_of_labels()
+    with pytest.raises(ConfigError, match=r"training.rate=0.7 but the task was made with 0.1; leave it out, or make"):
+        execute(small(training={"rate": 0.7}), task=task)
+    assert execute(small(training={"rate": 0.1, "schedule": "sqrt:every=10"}), task=task).complete
+
+
 def test_a_folder_is_written_and_two_ways_at_once_are_refused(tmp_path):
     spec = small(data={"set": "quadratic"})
     run = execute(spec, out=tmp_path / "run")

@@ -158,6 +158,10 @@ def owned(spec: Spec, given: Given) -> Spec:
     training = spec.training
     if isinstance(task, Trained):
         training = TrainingSpec(**asdict(task.training), schedule=training.schedule)
+        for key in spec.training.model_fields_set:
+            if (asked := getattr(spec.training, key)) != (is_so := getattr(training, key)):
+                fix = f"leave it out, or make the task with Training({key}={asked!r})"
+                raise ConfigError(f"training.{key}={asked!r} but the task was made with {is_so!r}; {fix}")
     how = ExecutionSpec(workers=spec.execution.workers, score_every=spec.execution.score_every)
     update = {"data": DataSpec(set=OWN), "model": ModelSpec(), "training": training, "execution": how}
     return spec.model_copy(update=update)
