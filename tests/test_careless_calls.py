@@ -189,6 +189,10 @@ CALLS = {
         lambda: torch_task("logistic", X, Y, 4, path="foo"),
         "path='foo' must be one of auto, sequential",
     ),
+    "rows for a layer of images": (
+        lambda: torch_task(nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3, 4)), X, Y, 4),
+        r"the model cannot take samples of shape \(3,\): expected 4D input",
+    ),
     "nothing to train": (lambda: torch_task(nn.Identity(), X, Y, 4), "the model has no parameter that is trained"),
     "samples for a module": (lambda: TorchTask(own_samples(X, Y, 4), nn.Linear(3, 2)), "must be a Module"),
     "an unknown optimiser": (lambda: Training(optimiser="adm"), "optimiser='adm' must be one of sgd, adam"),

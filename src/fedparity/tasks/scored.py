@@ -104,7 +104,7 @@ class Scored(Task):
             replica.module.eval()
             try:
                 shape = tuple(replica.module(self.floats(self.samples.x_train[:1])).shape)
-            except RuntimeError as error:
+            except (IndexError, RuntimeError, ValueError) as error:  # each kind of layer has its own
                 given = self.samples.x_train.shape[1:]
                 raise ConfigError(f"the model cannot take samples of shape {given}: {_first_line(error)}") from error
         if len(shape) != 2 or shape[1] < self.samples.classes:
