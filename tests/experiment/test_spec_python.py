@@ -23,6 +23,7 @@ from fedparity import (
     execute,
     write_report,
 )
+from fedparity.core.errors import FedparityError
 from fedparity.core.registry import Registry, text_of
 from fedparity.experiment.runner import Callbacks
 from fedparity.experiment.spec import MethodSpec
@@ -331,6 +332,44 @@ def test_it_goes_on_with_its_task_alone(tmp_path, fedparity):
     assert whole.complete
     assert [one.head for one in whole.runs] == [one.head for one in execute(spec, task=Wishes()).runs]
     assert execute(spec, task=Wishes(1), out=folder, overwrite=True).complete
+
+
+RETURNED = {
+    "no report": ("train", lambda _: None, "what Task.train returned=None must be a ClientReport"),
+    "another's": ("train", lambda _: ClientReport(99, np.zeros(1)), "Task.train reported client 99 for client 0; give"),
+    "no scores": ("evaluate", lambda *_: None, "what Task.evaluate returned=None must be an Evals"),
+    "one score": (
+        "evaluate",
+        lambda _, who, __: Evals(who, np.ones(1), who * 0.5),
+        "gave loss of shape (1,) for 3 clients",
+    ),
+    "percent": (
+        "evaluate",
+        lambda _, who, __: Evals(who, who * 1.0, who + 7.0),
+        "gave an accuracy of 7.0; give it from",
+    ),
+}
+
+
+@pytest.mark.parametrize(("method", "wrong", "says"), RETURNED.values(), ids=RETURNED)
+def test_what_a_task_returns_is_held_to_its_rules(monkeypatch, method, wrong, says):
+    task = Wishes()
+    monkeypatch.setattr(task, method, wrong)
+    with pytest.raises(FedparityError) as caught:
+        execute(small(), task=task)
+    assert says in str(caught.value)
+
+
+def test_a_run_that_learnt_nothing_says_so_in_python(monkeypatch, caplog, tmp_path):
+    """Its table looks like any other."""
+    task = Wishes()
+    monkeypatch.setattr(task, "train", lambda job: ClientReport(job.client, [0.5], loss_before=1.0, loss_after=0.5))
+    for where in ({}, {"out": tmp_path / "run"}):
+        caplog.clear()
+        execute(small(utility="loss_drop"), task=task, **where)
+        (said,) = caplog.messages
+        assert said.startswith("Nothing was learnt: no update of any client was used (client ")
+        assert said.endswith(", round 0: no update).")
 
 
 def rows_of_labels(scale=1.0, moved=0):

@@ -115,8 +115,8 @@ def _run(
     else:
         show_run(results)
         say(f"Report: {page}")
-    if results.complete and not any(one.ledger.completed.any() for one in results.runs):
-        say("Nothing was learnt: no update of any client was used.", stderr=True)
+    if results.complete and results.learnt_nothing:
+        say(results.learnt_nothing, stderr=True)
         raise typer.Exit(ENDED_EARLY)
     if not results.complete:
         note = f"Stopped early. Go on with: fedparity run {out / 'spec.toml'} --out {out} --resume"

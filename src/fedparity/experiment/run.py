@@ -128,6 +128,14 @@ class Run:
     stored_spec: Spec | None = None
     """The spec as the store keeps it, with nothing left to defaults."""
 
+    @property
+    def learnt_nothing(self) -> str:
+        """That no update of any client was used, and why the first was not; empty if one was."""
+        if any(one.ledger.completed.any() for one in self.runs):
+            return ""
+        failed = (f" (client {k}, round {r.round}: {why})" for m in self.runs for r in m.records for k, why in r.failed)
+        return f"Nothing was learnt: no update of any client was used{next(failed, '')}."
+
     @classmethod
     def open(cls, folder: str | Path) -> Run:
         """A stored run as far as it came; its folder stays as it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -307,14 +308,22 @@ def execute(
     spec = spec if task is None else owned(spec, task)
     check_methods(spec)
     if out is None:
-        return _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)
+        run = _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)
+        return run if store is not None else _told(run)
     if store is not None or (resume and overwrite):
         raise ConfigError("out and store, and resume and overwrite, exclude each other; give one")
     drawn = prepare(spec, callbacks.data) if task is None else draw_trace(spec)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as opened:
         run = _execute(spec, task, opened, drawn if trace is None else trace, callbacks, observers)
         run.save(out)
-        return run
+        return _told(run)
+
+
+def _told(run: Run) -> Run:
+    """The run, and a warning if it is none: its table looks like any other."""
+    if run.complete and run.learnt_nothing:
+        logging.getLogger("fedparity").warning(run.learnt_nothing)
+    return run
 
 
 def _execute(  # noqa: PLR0917 - one caller
