@@ -214,17 +214,38 @@ def test_a_state_that_cannot_be_stored_is_one_line_that_says_whose_it_is(tmp_pat
 
 @dataclass(frozen=True)
 class Unlisted(Scheduler):
+    most: int = 3
+
     def select(self, state, view, rng):
-        raise NotImplementedError
+        ids = view.available[: min(self.most, view.cohort)]
+        return Cohort(ids, np.ones(len(ids)), "deterministic"), state
+
+
+def test_an_object_of_a_module_is_named_by_it(tmp_path):
+    """No need to register what can be imported."""
+    inner = WithQuota(Unlisted(2))
+    spec = small(
+        {"name": "own", "scheduler": Unlisted(1)}, {"name": "capped", "scheduler": inner}, data={"set": "quadratic"}
+    )
+    assert spec.methods[0].scheduler == f"{__name__}:Unlisted:most=1"
+    assert spec.methods[1].parts.scheduler == inner
+    heads = [one.head for one in execute(spec, out=tmp_path / "run").runs]
+    again = execute(load(tmp_path / "run" / "spec.toml"), out=tmp_path / "run", resume=True)
+    assert [one.head for one in again.runs] == heads
+
+
+def local():
+    @dataclass(frozen=True)
+    class Local(Unlisted):
+        """Nobody can import it."""
+
+    return Local()
 
 
 @pytest.mark.parametrize(
     ("method", "says"),
     [
-        (
-            {"name": "own", "scheduler": Unlisted()},
-            "methods.0.scheduler: Unlisted is no object that a file",
-        ),
+        ({"name": "own", "scheduler": local()}, "methods.0.scheduler: Local is no object that a file"),
         ({"name": "own", "scheduler": Fixed([np.arange(2)])}, "methods.0.scheduler: Fixed is no object that a file"),
         (
             replace(METHODS["cup"], summary="mine"),

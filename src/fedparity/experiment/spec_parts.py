@@ -68,8 +68,8 @@ def _written(value: Any) -> Any:
     if (text := text_of(value, TABLES)) is not None:
         return text
     no_object = (
-        f"{type(value).__name__} is no object that a file can name; register its class (TABLE.register) and let its"
-        " settings be numbers and texts, or give text, NAME[:key=value,...]"
+        f"{type(value).__name__} is no object that a file can name; import its class from a module or register it"
+        " (TABLE.register), let its settings be numbers and texts, or give text, NAME[:key=value,...]"
     )
     no_text = f'{value} must be text, NAME[:key=value,...], or a table, {{name = "NAME", key = value}}'
     raise ValueError(no_text if isinstance(value, (int, float)) else no_object)
