@@ -20,6 +20,7 @@ from fedparity import (
     Scheduler,
     Spec,
     Task,
+    Trace,
     execute,
     write_report,
 )
@@ -245,6 +246,10 @@ def local():
 @pytest.mark.parametrize(
     ("method", "says"),
     [
+        (
+            {"name": "own", "scheduler": Trace.from_matrix([[1]])},
+            "methods.0.scheduler: a Trace goes into a file: save_",
+        ),
         ({"name": "own", "scheduler": local()}, "methods.0.scheduler: Local is no object that a file"),
         ({"name": "own", "scheduler": Fixed([np.arange(2)])}, "methods.0.scheduler: Fixed is no object that a file"),
         (

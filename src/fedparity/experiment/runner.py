@@ -287,7 +287,8 @@ def execute(
 ) -> Run:
     """Carry out a spec. When it is asked to stop it ends after the round, and `complete` is False.
 
-    `task` takes the place of the spec's data and model: a task, or a function that makes one for a seed. `out` is a
+    `task` takes the place of the spec's data and model: a task, or a function that makes one for a seed. `trace` is the
+    spec's own, if it was drawn already; another belongs into a file that the spec names (`save_trace`). `out` is a
     folder for the run and its plain files: a new one, or with `resume` or `overwrite` that of a run.
 
     With a folder (or a store that is open already) every round is committed, and rounds that are there already are not

@@ -20,6 +20,7 @@ from fedparity.core.errors import ConfigError, FedparityError, unknown
 from fedparity.core.protocols import Availability
 from fedparity.core.registry import Registry, text_of
 from fedparity.core.reprs import described
+from fedparity.core.trace import Trace
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS, Scheme
 from fedparity.data.table import SUFFIXES
@@ -72,7 +73,8 @@ def _written(value: Any) -> Any:
         " (TABLE.register), let its settings be numbers and texts, or give text, NAME[:key=value,...]"
     )
     no_text = f'{value} must be text, NAME[:key=value,...], or a table, {{name = "NAME", key = value}}'
-    raise ValueError(no_text if isinstance(value, (int, float)) else no_object)
+    no_trace = 'a Trace goes into a file: save_trace(trace, "t.csv"), then availability="t.csv"'
+    raise ValueError(no_text if isinstance(value, (int, float)) else no_trace if type(value) is Trace else no_object)
 
 
 def _setting(value: Any) -> Any:
