@@ -117,6 +117,17 @@ def test_no_color_is_honoured():
     assert "Fairest by avoidable Gini" in seen
 
 
+def test_a_model_that_does_not_fit_into_memory_is_one_line(fedparity, monkeypatch):
+    """PyTorch says so with a RuntimeError."""
+
+    def build(**_):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried")
+
+    monkeypatch.setattr("fedparity.cli.main.app", build)
+    says = "not enough memory; take fewer clients, rounds or --workers, or a smaller model or training.batch"
+    assert fedparity("run", "big.toml") == (2, "", f"fedparity: {says}\n")
+
+
 @pytest.mark.parametrize(
     "words",
     [

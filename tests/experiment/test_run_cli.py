@@ -293,6 +293,13 @@ def test_a_folder_that_cannot_be_used_is_one_line_before_any_round(tmp_path, spe
     assert listing(tmp_path / "full") == ["thesis.tex"]
 
 
+def test_a_byte_order_mark_is_no_part_of_a_spec(tmp_path, spec):
+    spec.write_text(SPEC, encoding="utf-8-sig")
+    done = fedparity("run", spec.name, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "spec.toml").read_text(encoding="utf-8") == SPEC
+
+
 WRONG = {
     "broken": ("version = = 1\n", "spec.toml: not valid TOML: Invalid value (at line 1, column 11)"),
     "empty": ("", "spec.toml: key 'version' is missing; add it (version = 2)"),

@@ -75,7 +75,7 @@ def run_command(
 
     overrides = [*(overrides or []), *([f"normaliser={normaliser}"] if normaliser else [])]
     loaded = load(spec, overrides)
-    text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8")
+    text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8-sig")
     folder = out or Path("runs") / loaded.name
     _run(loaded, text, folder, resume=resume, overwrite=overwrite, as_json=as_json, log=log or ())
 
