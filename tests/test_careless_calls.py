@@ -171,6 +171,10 @@ CALLS = {
     "runs of nobody": (lambda: RUN.of("uniforn"), "unknown method 'uniforn'; did you mean 'uniform'"),
     "a mean of nobody": (lambda: RUN.table.mean("gini", "nope"), "unknown method 'nope'; known: uniform"),
     "a mean of nothing": (lambda: RUN.table.mean("ginni", "uniform"), "unknown measure 'ginni'; did you mean 'gini'"),
+    "a column of nothing": (
+        lambda: RUN.runs[0].column("ginni"),
+        "unknown column of the log 'ginni'; did you mean 'gini'",
+    ),
     "a row of nobody": (lambda: RUN.table.row("nope"), "unknown method 'nope'"),
     "leaders in nothing": (lambda: RUN.table.leaders("ginni_avoidable"), "unknown measure 'ginni'"),
     "a folder as a number": (lambda: RUN.save(3), "folder=3 must be a path"),

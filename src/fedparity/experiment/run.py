@@ -63,6 +63,8 @@ class MethodRun:
 
     def column(self, name: str) -> FloatArray:
         """One column of the log, as numbers."""
+        if name not in COLUMNS:
+            raise unknown("column of the log", name, COLUMNS)
         at = COLUMNS.index(name)
         return np.array([row[at] for row in self.log], dtype=np.float64)
 
