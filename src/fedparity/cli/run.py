@@ -131,7 +131,7 @@ def executed(
     """What came out, its files written, and the store while it is still open."""
     from fedparity import report
     from fedparity.experiment.loggers import Logger
-    from fedparity.experiment.results import open_store
+    from fedparity.experiment.results import open_store, refuse_change
     from fedparity.experiment.runner import Callbacks, execute, prepare
     from fedparity.experiment.stop import Stop
 
@@ -139,6 +139,8 @@ def executed(
         raise ConfigError("--resume and --overwrite exclude each other; give one")
     report.require()
     loggers = [Logger(one, spec.name, spec.rounds) for one in log]
+    if resume:
+        refuse_change(out, spec)
     with Rounds(spec, quiet=quiet) as rounds:
         trace = prepare(spec, rounds.prepare)
 

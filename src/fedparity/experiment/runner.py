@@ -37,7 +37,7 @@ from fedparity.experiment.facts import facts_of
 from fedparity.experiment.inputs import input_digests
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.metrics_log import MetricsLog
-from fedparity.experiment.results import open_store
+from fedparity.experiment.results import open_store, refuse_change
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Parts, Spec
 from fedparity.experiment.spec_file import parse, to_toml
@@ -313,6 +313,8 @@ def execute(
         return run if store is not None else _told(run)
     if store is not None or (resume and overwrite):
         raise ConfigError("out and store, and resume and overwrite, exclude each other; give one")
+    if resume:
+        refuse_change(out, spec)
     drawn = prepare(spec, callbacks.data) if task is None else draw_trace(spec)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as opened:
         run = _execute(spec, task, opened, drawn if trace is None else trace, callbacks, observers)
