@@ -65,6 +65,8 @@ def test_fetch_from_a_folder_that_holds_something_else(tmp_path):
     assert list((tmp_path / "cache").iterdir()) == []
     with pytest.raises(FedparityError, match="did you mean 'mnist'"):
         call("fetch", "mnits")
+    with pytest.raises(FedparityError, match="'efficientnet'; did you mean 'efficientnet_lite0'"):  # weights, too
+        call("fetch", "efficientnet")
 
 
 def test_show(tmp_path, npz):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedparity.cli.console import AsJson, Bar, Command, group, print_json, say
-from fedparity.core.errors import ConfigError
+from fedparity.core.errors import ConfigError, unknown
 
 if TYPE_CHECKING:
     from fedparity.data import DataSet
@@ -38,8 +38,10 @@ def fetch_command(
     fedparity data fetch cifar10
     fedparity data fetch mnist --from downloads --json
     """
-    from fedparity.data import WEIGHTS, fetch
+    from fedparity.data import KNOWN, WEIGHTS, fetch
 
+    if name not in {*KNOWN, *WEIGHTS}:
+        raise unknown("data set or weights", name, {*KNOWN, *WEIGHTS})
     if name in WEIGHTS:
         _fetch_weights(name, source, as_json=as_json)
         return
