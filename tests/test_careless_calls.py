@@ -19,7 +19,9 @@ from fedparity import (
     Run,
     Setting,
     Spec,
+    TorchTask,
     Trace,
+    Training,
     execute,
     fractional_frontier,
     frame_samples,
@@ -169,6 +171,10 @@ CALLS = {
     "runs of nobody": (lambda: RUN.of("uniforn"), "unknown method 'uniforn'; did you mean 'uniform'"),
     "a mean of nobody": (lambda: RUN.table.mean("gini", "nope"), "unknown method 'nope'; known: uniform"),
     "a mean of nothing": (lambda: RUN.table.mean("ginni", "uniform"), "unknown measure 'ginni'; did you mean 'gini'"),
+    "a column of nothing": (
+        lambda: RUN.runs[0].column("ginni"),
+        "unknown column of the log 'ginni'; did you mean 'gini'",
+    ),
     "a row of nobody": (lambda: RUN.table.row("nope"), "unknown method 'nope'"),
     "leaders in nothing": (lambda: RUN.table.leaders("ginni_avoidable"), "unknown measure 'ginni'"),
     "a folder as a number": (lambda: RUN.save(3), "folder=3 must be a path"),
@@ -186,6 +192,17 @@ CALLS = {
     "an unknown path": (
         lambda: torch_task("logistic", X, Y, 4, path="foo"),
         "path='foo' must be one of auto, sequential",
+    ),
+    "rows for a layer of images": (
+        lambda: torch_task(nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3, 4)), X, Y, 4),
+        r"the model cannot take samples of shape \(3,\): expected 4D input",
+    ),
+    "nothing to train": (lambda: torch_task(nn.Identity(), X, Y, 4), "the model has no parameter that is trained"),
+    "samples for a module": (lambda: TorchTask(own_samples(X, Y, 4), nn.Linear(3, 2)), "must be a Module"),
+    "an unknown optimiser": (lambda: Training(optimiser="adm"), "optimiser='adm' must be one of sgd, adam"),
+    "rows and a partition": (
+        lambda: own_samples(X, Y, [range(8)], "iid"),
+        "partition='iid' deals samples, but clients lists each client's rows; give one",
     ),
     "an unknown device": (lambda: torch_task("logistic", X, Y, 4, device="gpu"), "device='gpu' is none of PyTorch's"),
     "half a number of clients": (lambda: own_samples(X, Y, 2.5), "clients=2.5 must be a whole number, or a list"),

@@ -118,7 +118,7 @@ def page(tmp_path_factory):
     pytest.importorskip("jinja2")
     from fedparity.report import write_report
 
-    names = ("parity", "uniform", "cup_paper", "inverse")
+    names = ("parity", "uniform", "cup_paper", "availability_adjusted")
     spec = Spec(
         name="a_rather_long_name_for_a_run_that_has_to_fit_on_a_small_phone",
         rounds=40,
@@ -142,6 +142,14 @@ def test_it_opens_without_error_request_or_sideways_scrolling(browser, page, wid
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert [r["request"]["url"] for r in browser.seen("Network.requestWillBeSent")] == [page.as_uri()]
     assert browser.seen("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+
+
+def test_no_name_of_ours_is_cut_in_two(browser, page):
+    browser.open(page, 1200)
+    ours = "[...document.querySelectorAll('#shares tbody th a')].filter(a => !a.text.startsWith('own_'))"
+    heights = browser.ask(f"JSON.stringify({ours}.map(a => Math.round(a.offsetHeight)))")
+    assert len(set(json.loads(heights))) == 1, heights
+    assert len(json.loads(heights)) == 4
 
 
 def test_dark_is_dark_and_light_is_light(browser, page):

@@ -106,6 +106,7 @@ def test_a_spec_s_own_methods_and_settings(fedparity, tmp_path):
 
 BAD = {
     "nothing": ((), "nothing to compare; give folders of runs, --methods a,b,c or --spec FILE"),
+    "settings": (("--methods", "parity:target=.5"), "a method has no settings, its parts have: in a spec, {name ="),
     "method": (("--methods", "parit"), "unknown method 'parit'; did you mean 'parity'?"),
     "no method": (("--methods", " , "), "--methods names none; give a,b,c or all"),
     "twice": (("--methods", "parity,parity"), "'parity' is listed twice"),

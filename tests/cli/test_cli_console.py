@@ -115,3 +115,38 @@ def test_no_color_is_honoured():
     assert not COLOUR.search(seen)
     assert re.search(r"rounds \w+ ━", seen)
     assert "Fairest by avoidable Gini" in seen
+
+
+def test_a_model_that_does_not_fit_into_memory_is_one_line(fedparity, monkeypatch):
+    """PyTorch says so with a RuntimeError."""
+
+    def build(**_):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried")
+
+    monkeypatch.setattr("fedparity.cli.main.app", build)
+    says = "not enough memory; take fewer clients, rounds or --workers, or a smaller model or training.batch"
+    assert fedparity("run", "big.toml") == (2, "", f"fedparity: {says}\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("audit", "log.csv", "--csv", "log.csv"),
+        ("audit", "log.csv", "--clients", "all.csv", "--html", "./all.csv"),
+        ("trace", "import", "visits.csv", "--out", "visits.csv"),
+        ("trace", "synth", "visits.csv", "--out", "visits.csv"),
+    ],
+)
+def test_what_is_read_is_not_written_over(fedparity, tmp_path, words):
+    """A log may be the only copy of what happened."""
+    texts = {
+        "log.csv": "round,client\n0,a\n1,b\n",
+        "all.csv": "client\na\nb\n",
+        "visits.csv": "client,start_s,end_s\na,0,9\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    code, out, err = fedparity(*words)
+    assert (code, out) == (2, "")
+    assert err == f"fedparity: {words[-1].removeprefix('./')} is read here, and would be replaced; give another file\n"
+    assert {name: (tmp_path / name).read_text() for name in texts} == texts

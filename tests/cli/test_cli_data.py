@@ -65,6 +65,8 @@ def test_fetch_from_a_folder_that_holds_something_else(tmp_path):
     assert list((tmp_path / "cache").iterdir()) == []
     with pytest.raises(FedparityError, match="did you mean 'mnist'"):
         call("fetch", "mnits")
+    with pytest.raises(FedparityError, match="'efficientnet'; did you mean 'efficientnet_lite0'"):  # weights, too
+        call("fetch", "efficientnet")
 
 
 def test_show(tmp_path, npz):
@@ -133,13 +135,17 @@ def test_show_opens_tables(tmp_path):
     rows = "".join(f"{k},{k * k},{k % 2},{'xyz'[k % 3]}\n" for k in range(60))
     (tmp_path / "beds.csv").write_text(f"age,days,outcome,hospital\n{rows}")
     found = json.loads(
-        call("show", "beds.csv", "--label", "outcome", "--client", "hospital", "--clients", "3", "--json")
+        call("show", "beds.csv", "--label", "outcome", "--client", "hospital", "--json")  # as many as there are
     )
     assert (found["partition"], found["clients"], found["samples"]) == (
         "groups",
         3,
         42,
     )  # a fourth of each label
+    own = {"min": 6.0, "median": 6.0, "max": 6.0}  # of the 18 rows for testing
+    assert found["test_samples_per_client"] == own
+    with pytest.raises(FedparityError, match=r"'hospital' holds what is no number .* or name it as the column"):
+        call("show", "beds.csv", "--label", "outcome")
     with pytest.raises(FedparityError, match="unknown column 'label'"):
         call("show", "beds.csv", "--clients", "3")
     with pytest.raises(FedparityError, match="--client names a column of a table, but digits is none"):

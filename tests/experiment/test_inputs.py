@@ -86,3 +86,13 @@ def test_a_run_does_not_go_on_with_another_file_of_the_same_name(tmp_path, kind)
         run_into(tmp_path / "run", spec, resume=True)
     write(tmp_path / name, 0)
     assert run_into(tmp_path / "run", spec, resume=True).complete
+
+
+def test_a_file_that_no_longer_fits_is_told_as_changed(tmp_path):
+    """Before anything else is found wrong with it: that is what has to be mended."""
+    a_trace(tmp_path / "t.csv", 0)
+    spec = spec_of(f"population.availability={tmp_path / 't.csv'}", "population.clients=6", "rounds=3")
+    execute(spec, out=tmp_path / "run")
+    a_trace(tmp_path / "t.csv", 0, clients=5)
+    with pytest.raises(ConfigError, match=r"run: trace t.csv changed since this run began"):
+        execute(spec, out=tmp_path / "run", resume=True)

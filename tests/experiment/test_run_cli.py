@@ -20,6 +20,7 @@ from fedparity.experiment.starters import read_starter
 from fedparity.metrics import printed
 from fedparity.metrics.measures import heading
 from fedparity.store import Store
+from stored_runs import run_into, spec_of
 
 START = [sys.executable, "-c", "from fedparity.cli.main import main; main()"]
 ENVIRONMENT = os.environ | {"COLUMNS": "80", "PYTHONUNBUFFERED": "1"}
@@ -184,7 +185,8 @@ def test_a_run_that_learnt_nothing_says_so(tmp_path, spec):
     assert done.returncode == 3
     assert "No update of any client was ever used." in done.stdout
     assert "Fairest" not in done.stdout
-    assert done.stderr.splitlines()[-1] == "Nothing was learnt: no update of any client was used."
+    why = "(client 0, round 0: left before the round's end)"
+    assert done.stderr.splitlines()[-1] == f"Nothing was learnt: no update of any client was used {why}."
     assert holds_results(tmp_path / "out")
 
 
@@ -289,6 +291,13 @@ def test_a_folder_that_cannot_be_used_is_one_line_before_any_round(tmp_path, spe
     assert "another" in done.stderr
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
     assert listing(tmp_path / "full") == ["thesis.tex"]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_spec(tmp_path, spec):
+    spec.write_text(SPEC, encoding="utf-8-sig")
+    done = fedparity("run", spec.name, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "spec.toml").read_text(encoding="utf-8") == SPEC
 
 
 WRONG = {
@@ -407,6 +416,12 @@ def test_the_demo_works_twice_in_a_row(tmp_path):
     assert second.stdout == first.stdout
     for name in set(EVERY_FILE) - {"metrics_log.csv"}:
         assert (tmp_path / "shown" / name).read_bytes() == before[name], name
+
+
+def test_the_demo_never_replaces_a_run_of_another_name(tmp_path, fedparity):
+    run_into(tmp_path / "mine", spec_of("name=mine", "rounds=1"))
+    done = fedparity("demo", "--set", "rounds=1", "--out", "mine")
+    assert done == (2, "", "fedparity: mine holds a run that is no demo; give another --out\n")
 
 
 def test_the_demo_never_replaces_somebody_s_folder(tmp_path):

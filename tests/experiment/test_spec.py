@@ -435,6 +435,10 @@ WRONG = {
     "one table for methods": ('version = 2\n[methods]\nname = "parity"\n', "key 'methods' is dict: it must be a list"),
     "numbers for methods": ("version = 2\nmethods = [3]\n", "key 'methods.0' is 3: it must be a table"),
     "name of no method": ('version = 2\nmethods = ["paritee"]\n', "methods.0: unknown method 'paritee'; did you mean"),
+    "method with settings": (
+        'version = 2\nmethods = ["parity:target=.5"]\n',
+        "methods.0: method 'parity:target=.5': a method has no settings, its parts have: in a spec, {name = \"mine\", ",
+    ),
     "method without a name": ('version = 2\n[[methods]]\nscheduler = "uniform"\n', "key 'methods.0.name' is missing"),
     "slash in a method's name": (
         'version = 2\n[[methods]]\nname = "a/b"\nscheduler = "uniform"\n',

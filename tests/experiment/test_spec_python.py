@@ -20,9 +20,11 @@ from fedparity import (
     Scheduler,
     Spec,
     Task,
+    Trace,
     execute,
     write_report,
 )
+from fedparity.core.errors import FedparityError
 from fedparity.core.registry import Registry, text_of
 from fedparity.experiment.runner import Callbacks
 from fedparity.experiment.spec import MethodSpec
@@ -213,17 +215,42 @@ def test_a_state_that_cannot_be_stored_is_one_line_that_says_whose_it_is(tmp_pat
 
 @dataclass(frozen=True)
 class Unlisted(Scheduler):
+    most: int = 3
+
     def select(self, state, view, rng):
-        raise NotImplementedError
+        ids = view.available[: min(self.most, view.cohort)]
+        return Cohort(ids, np.ones(len(ids)), "deterministic"), state
+
+
+def test_an_object_of_a_module_is_named_by_it(tmp_path):
+    """No need to register what can be imported."""
+    inner = WithQuota(Unlisted(2))
+    spec = small(
+        {"name": "own", "scheduler": Unlisted(1)}, {"name": "capped", "scheduler": inner}, data={"set": "quadratic"}
+    )
+    assert spec.methods[0].scheduler == f"{__name__}:Unlisted:most=1"
+    assert spec.methods[1].parts.scheduler == inner
+    heads = [one.head for one in execute(spec, out=tmp_path / "run").runs]
+    again = execute(load(tmp_path / "run" / "spec.toml"), out=tmp_path / "run", resume=True)
+    assert [one.head for one in again.runs] == heads
+
+
+def local():
+    @dataclass(frozen=True)
+    class Local(Unlisted):
+        """Nobody can import it."""
+
+    return Local()
 
 
 @pytest.mark.parametrize(
     ("method", "says"),
     [
         (
-            {"name": "own", "scheduler": Unlisted()},
-            "methods.0.scheduler: Unlisted is no object that a file",
+            {"name": "own", "scheduler": Trace.from_matrix([[1]])},
+            "methods.0.scheduler: a Trace goes into a file: save_",
         ),
+        ({"name": "own", "scheduler": local()}, "methods.0.scheduler: Local is no object that a file"),
         ({"name": "own", "scheduler": Fixed([np.arange(2)])}, "methods.0.scheduler: Fixed is no object that a file"),
         (
             replace(METHODS["cup"], summary="mine"),
@@ -333,6 +360,44 @@ def test_it_goes_on_with_its_task_alone(tmp_path, fedparity):
     assert execute(spec, task=Wishes(1), out=folder, overwrite=True).complete
 
 
+RETURNED = {
+    "no report": ("train", lambda _: None, "what Task.train returned=None must be a ClientReport"),
+    "another's": ("train", lambda _: ClientReport(99, np.zeros(1)), "Task.train reported client 99 for client 0; give"),
+    "no scores": ("evaluate", lambda *_: None, "what Task.evaluate returned=None must be an Evals"),
+    "one score": (
+        "evaluate",
+        lambda _, who, __: Evals(who, np.ones(1), who * 0.5),
+        "gave loss of shape (1,) for 3 clients",
+    ),
+    "percent": (
+        "evaluate",
+        lambda _, who, __: Evals(who, who * 1.0, who + 7.0),
+        "gave an accuracy of 7.0; give it from",
+    ),
+}
+
+
+@pytest.mark.parametrize(("method", "wrong", "says"), RETURNED.values(), ids=RETURNED)
+def test_what_a_task_returns_is_held_to_its_rules(monkeypatch, method, wrong, says):
+    task = Wishes()
+    monkeypatch.setattr(task, method, wrong)
+    with pytest.raises(FedparityError) as caught:
+        execute(small(), task=task)
+    assert says in str(caught.value)
+
+
+def test_a_run_that_learnt_nothing_says_so_in_python(monkeypatch, caplog, tmp_path):
+    """Its table looks like any other."""
+    task = Wishes()
+    monkeypatch.setattr(task, "train", lambda job: ClientReport(job.client, [0.5], loss_before=1.0, loss_after=0.5))
+    for where in ({}, {"out": tmp_path / "run"}):
+        caplog.clear()
+        execute(small(utility="loss_drop"), task=task, **where)
+        (said,) = caplog.messages
+        assert said.startswith("Nothing was learnt: no update of any client was used (client ")
+        assert said.endswith(", round 0: no update).")
+
+
 def rows_of_labels(scale=1.0, moved=0):
     """A task of one's own module on 64 samples, with other data but the same first model and the same label counts."""
     pytest.importorskip("torch")
@@ -380,6 +445,14 @@ def test_a_task_that_does_not_fit_is_refused(task, methods, says):
     with pytest.raises(ConfigError) as caught:
         execute(small(*methods), task=task)
     assert str(caught.value).startswith(says)
+
+
+def test_training_asked_for_in_vain_is_refused():
+    """The task trains as it was made; a spec that says otherwise would be believed."""
+    task = rows_of_labels()
+    with pytest.raises(ConfigError, match=r"training.rate=0.7 but the task was made with 0.1; leave it out, or make"):
+        execute(small(training={"rate": 0.7}), task=task)
+    assert execute(small(training={"rate": 0.1, "schedule": "sqrt:every=10"}), task=task).complete
 
 
 def test_a_folder_is_written_and_two_ways_at_once_are_refused(tmp_path):

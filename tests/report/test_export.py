@@ -187,6 +187,13 @@ def test_the_order_of_rows_does_not_undo_pseudonyms(results, tmp_path):
         assert any(len(names) > 2 for names in groups.values())
 
 
+def test_tables_are_not_written_over_what_a_run_wrote(results, tmp_path):
+    """With a key clients.csv is another file than the run's own."""
+    run_into(tmp_path / "run", spec_of("rounds=1"), save=True)
+    with pytest.raises(ConfigError, match="run holds a run, whose files are sealed; give another --out"):
+        export(results, tmp_path / "run", key=KEY)
+
+
 def test_no_file_but_the_spec_tells_where_a_trace_lies(tmp_path):
     """Folders tell whose machine it was."""
     from fedparity import execute, write_report

@@ -2,10 +2,14 @@
 
 import sys
 
+import numpy as np
 import pytest
 
+from fedparity import Run
 from fedparity.core.errors import ConfigError
+from fedparity.experiment.runner import state_classes
 from fedparity.experiment.spec_file import load
+from fedparity.store import Store
 from stored_runs import contents
 
 OWN = """
@@ -52,6 +56,8 @@ scheduler = "with_quota:inner=least_mine:Least:step=2,quota=9"
 estimator = "mean"
 """
 
+CLASS = "least_mine:Least"
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, fedparity):
@@ -80,6 +86,34 @@ def test_a_folder_is_read_without_the_code_it_names(folder, fedparity, command):
     assert code == 0, err
     assert not (folder / "imported").exists()
     assert "least_mine" not in sys.modules
+
+
+def test_erasing_takes_the_client_out_of_an_array_that_such_code_keeps(folder, fedparity):
+    bare = OWN.replace("Memory(np.zeros(num_clients))", "np.ones(num_clients)").replace("state.asked[", "state[")
+    (folder / "least_mine.py").write_text(bare)
+    (folder / "bare.toml").write_text(SPEC.replace("with_quota:inner=least_mine:Least:step=2,quota=9", CLASS))
+    assert fedparity("run", "bare.toml", "--out", "bare")[0] == 0
+    forget(folder)
+    code, _, err = fedparity("erase", "bare", 3)
+    assert code == 0, err
+    assert not (folder / "imported").exists()
+    with Store.read(folder / "bare") as store:
+        state = store.load(0, "least", state_classes(store, "least"))
+    assert state.scheduler[3] == 0
+    assert (np.delete(state.scheduler, 3) > 0).all()
+
+
+def test_a_run_that_was_cut_short_goes_on_after_an_erasure(folder, fedparity):
+    stop = 'if view.round == 2 and Path("stop").exists():\n            raise ValueError("stopped")\n        order ='
+    (folder / "least_mine.py").write_text(OWN.replace("order =", stop))
+    (folder / "stop").touch()
+    assert fedparity("run", "spec.toml", "--out", "cut")[0] == 3
+    forget(folder)
+    assert fedparity("erase", "cut", 3)[0] == 0
+    (folder / "stop").unlink()
+    code, _, err = fedparity("run", "spec.toml", "--out", "cut", "--resume")
+    assert code == 0, err
+    assert Run.open(folder / "cut").complete
 
 
 def test_the_spec_resumes_it(folder, fedparity):

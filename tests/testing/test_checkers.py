@@ -52,9 +52,42 @@ class Chooses(Scheduler):
         return Cohort(ids, probs, design), state
 
 
+ANSWERS = {
+    "a list": lambda found, state: (Cohort(found.clients.tolist(), found.probs.tolist(), found.design), state),
+    "floats": lambda found, state: (Cohort(found.clients.astype(float), found.probs, found.design), state),
+    "a cohort alone": lambda found, _: found,
+    "no probabilities": lambda found, state: (Cohort(found.clients, None, found.design), state),
+}
+
+
+@dataclass(frozen=True)
+class Answers(Chooses):
+    """Chooses well, and answers as told."""
+
+    def select(self, state, view, rng):
+        return ANSWERS[self.how](*super().select(state, view, rng))
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("floats", "clients must be an array of whole numbers"),
+        ("a cohort alone", "select must return its choice and the next state"),
+        ("no probabilities", "probs must be an array of numbers"),
+        ("what raises", "select raised KeyError: 'what raises'"),
+    ],
+)
+def test_what_a_run_would_refuse_breaks_the_first_law(how, says):
+    with pytest.raises(LawError, match="breaks the law 'a cohort is part of the available', case ") as caught:
+        check_scheduler(Answers(how), cases=10, draws=50)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_right_scheduler_passes():
     check_scheduler(Chooses(), fills=True, cases=10, draws=50)
     check_scheduler("uniform", fills=True, cases=10, draws=300)
+    check_scheduler(Answers("a list"), fills=True, cases=10, draws=50)  # a run takes it, too
 
 
 @pytest.mark.parametrize(

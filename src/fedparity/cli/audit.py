@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedparity.cli.console import CHECK_FAILED, AsJson, print_json, say, show_table
+from fedparity.cli.console import CHECK_FAILED, AsJson, keep, print_json, say, show_table
 from fedparity.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def audit_command(
     from fedparity.audit.seal import read_key, read_result, signed
     from fedparity.audit.summary import summary
 
+    keep([*log, clients, online, sign], html, csv, card)
     key = None if sign is None else read_key(sign)
     if key is not None and not as_json and verify is None:
         raise ConfigError("--sign signs the JSON; add --json")

@@ -106,9 +106,9 @@ def compare_command(
 
 def _compare_runs(runs: list[Path], out: Path, by: tuple[str | None, Normaliser | None], shown: str) -> None:
     from fedparity.experiment.compare import ComparedRun, compare
+    from fedparity.store.manifest import outside
 
-    if (out / "run.db").exists():
-        raise ConfigError(f"{out} holds a run, whose files are sealed; give another --out")
+    outside(out)
     with Bar() as bar:
         parts = []
         for done, run in enumerate(runs):
@@ -148,7 +148,7 @@ def _spec_of(
 ) -> Spec:
     """The spec with the contenders asked for; a name that the spec defines is taken from there."""
     from fedparity.experiment.compare import with_betas
-    from fedparity.experiment.methods import METHODS
+    from fedparity.experiment.methods import METHODS, unknown_method
     from fedparity.experiment.spec import MethodSpec
     from fedparity.experiment.spec_file import load, parse, to_toml
     from fedparity.experiment.starters import read_starter
@@ -163,7 +163,7 @@ def _spec_of(
         names = [*METHODS, *(n for n in own if n not in METHODS)] if methods.strip() == "all" else split_list(methods)
         for name in names:
             if name not in own and name not in METHODS:
-                raise unknown("method", name, {*METHODS, *own})
+                raise unknown_method(name, {*METHODS, *own})
         chosen = [own.get(name) or MethodSpec(name=name) for name in names]
         if methods.strip() == "all":
             chosen = [m for m in chosen if _fits(base, m)]

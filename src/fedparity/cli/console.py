@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
 
-from fedparity.core.errors import FedparityError
+from fedparity.core.errors import ConfigError, FedparityError
 from fedparity.core.ledger import Normaliser
 
 if TYPE_CHECKING:
@@ -54,6 +54,14 @@ def fail(message: str, code: int = BAD_INPUT) -> NoReturn:
     """End with one line on stderr."""
     print(f"fedparity: {printable(' '.join(message.split()))}", file=sys.stderr)  # noqa: T201 - the one line of an error
     sys.exit(code)
+
+
+def keep(read: Iterable[str | Path | None], *written: Path | None) -> None:
+    """Refuse to write over a file that the same command reads: a log or a trace may be the only copy."""
+    sources = [path for one in read if one is not None and (path := Path(one)).exists()]
+    for out in written:
+        if out is not None and out.exists() and any(out.samefile(one) for one in sources):
+            raise ConfigError(f"{out} is read here, and would be replaced; give another file")
 
 
 def split_list(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedparity.cli.console import AsJson, Bar, Command, group, print_json, say
-from fedparity.core.errors import ConfigError
+from fedparity.core.errors import ConfigError, unknown
 
 if TYPE_CHECKING:
     from fedparity.data import DataSet
@@ -38,8 +38,10 @@ def fetch_command(
     fedparity data fetch cifar10
     fedparity data fetch mnist --from downloads --json
     """
-    from fedparity.data import WEIGHTS, fetch
+    from fedparity.data import KNOWN, WEIGHTS, fetch
 
+    if name not in {*KNOWN, *WEIGHTS}:
+        raise unknown("data set or weights", name, {*KNOWN, *WEIGHTS})
     if name in WEIGHTS:
         _fetch_weights(name, source, as_json=as_json)
         return
@@ -77,7 +79,9 @@ def show_command(
     ] = None,
     label: Annotated[str, typer.Option(metavar="COLUMN", help="Tables: the column of labels.")] = "label",
     client: Annotated[str, typer.Option(metavar="COLUMN", help="Tables: the column that says whose each row is.")] = "",
-    clients: Annotated[int, typer.Option(help="Clients (N).")] = 100,
+    clients: Annotated[
+        int | None, typer.Option(help="Clients (N).", show_default="100; of groups, as many as there are")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
     out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("partition.svg"),
     as_json: AsJson = False,
@@ -102,7 +106,9 @@ def show_command(
     found = (
         open_data(data, label, client) if data.endswith((".npz", *SUFFIXES)) else load(data)
     )  # names are never downloaded here
-    dealt = scheme.split(found.y_train, found.y_test, clients, seed, found.groups)
+    if clients is None:
+        clients = 100 if found.groups is None or not partition.startswith("groups") else len(set(found.groups.tolist()))
+    dealt = scheme.split(found.y_train, found.y_test, clients, seed, found.groups, groups_test=found.groups_test)
     write_text(out, draw_partition(dealt.matrix(), f"{found.name}, {partition}") + "\n")
     summary = _summary(dealt, found, partition, seed, out)
     if as_json:

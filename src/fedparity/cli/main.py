@@ -91,8 +91,10 @@ def main() -> None:
         sys.exit(0)
     except click.UsageError as error:
         fail(_usage(error))
-    except MemoryError:
-        fail("not enough memory for that many clients and rounds; lower --clients, --rounds or --workers")
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # PyTorch has no MemoryError
+            raise
+        fail("not enough memory; take fewer clients, rounds or --workers, or a smaller model or training.batch")
     except OSError as error:
         _refused(error)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -74,7 +75,7 @@ def run_command(
 
     overrides = [*(overrides or []), *([f"normaliser={normaliser}"] if normaliser else [])]
     loaded = load(spec, overrides)
-    text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8")
+    text = to_toml(loaded) if overrides else spec.read_text(encoding="utf-8-sig")
     folder = out or Path("runs") / loaded.name
     _run(loaded, text, folder, resume=resume, overwrite=overwrite, as_json=as_json, log=log or ())
 
@@ -94,9 +95,13 @@ def demo_command(
     """
     from fedparity.experiment.spec_file import parse, to_toml
     from fedparity.experiment.starters import read_starter
+    from fedparity.store import Store
 
     demo = read_starter("demo")
     loaded = parse(demo, "demo", overrides or [])
+    with suppress(InputError), Store.read(out) as there:  # what cannot be read is no result that would be missed
+        if tomllib.loads(there.spec()).get("name") != loaded.name:
+            raise ConfigError(f"{out} holds a run that is no demo; give another --out")
     _run(loaded, to_toml(loaded) if overrides else demo, out, resume=False, overwrite=True, as_json=as_json)
 
 
@@ -110,8 +115,8 @@ def _run(
     else:
         show_run(results)
         say(f"Report: {page}")
-    if results.complete and not any(one.ledger.completed.any() for one in results.runs):
-        say("Nothing was learnt: no update of any client was used.", stderr=True)
+    if results.complete and results.learnt_nothing:
+        say(results.learnt_nothing, stderr=True)
         raise typer.Exit(ENDED_EARLY)
     if not results.complete:
         note = f"Stopped early. Go on with: fedparity run {out / 'spec.toml'} --out {out} --resume"
@@ -126,7 +131,7 @@ def executed(
     """What came out, its files written, and the store while it is still open."""
     from fedparity import report
     from fedparity.experiment.loggers import Logger
-    from fedparity.experiment.results import open_store
+    from fedparity.experiment.results import open_store, refuse_change
     from fedparity.experiment.runner import Callbacks, execute, prepare
     from fedparity.experiment.stop import Stop
 
@@ -134,6 +139,8 @@ def executed(
         raise ConfigError("--resume and --overwrite exclude each other; give one")
     report.require()
     loggers = [Logger(one, spec.name, spec.rounds) for one in log]
+    if resume:
+        refuse_change(out, spec)
     with Rounds(spec, quiet=quiet) as rounds:
         trace = prepare(spec, rounds.prepare)
 

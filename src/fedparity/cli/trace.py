@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from fedparity.cli.console import AsJson, Bar, Command, group, print_json, say, show_table
+from fedparity.cli.console import AsJson, Bar, Command, group, keep, print_json, say, show_table
 from fedparity.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def import_command(
     fedparity trace import events.json.gz --rule 'charging & wifi' --out trace.csv.gz
     fedparity trace import a.csv b.csv --sample 500 --out trace.csv
     """
+    keep([*files, devices], out)
     if sample is not None and resample is not None:
         raise ConfigError("--sample and --resample exclude each other; give one")
     intervals, _ = _open(files, rule, form, devices, epoch, never_cleared=never_cleared, drop_open_end=drop_open_end)
@@ -239,6 +240,7 @@ def synth_command(
     from fedparity.report.traces import write_picture
     from fedparity.traces.fit import fit_phones
 
+    keep([*files, devices], out, plot)
     intervals, _ = _open(files, rule, form, devices)
     with Bar() as bar:
         fit = fit_phones(intervals, seed=seed, steps=steps, progress=partial(bar.tell, "fitting phones"))

@@ -238,17 +238,26 @@ def _members(needs: type | tuple[str, ...]) -> Iterable[str]:
 def text_of(made: Any, tables: Iterable[Registry[Any]]) -> str | dict[str, Any] | None:
     """A component as a spec names it: `NAME[:key=value,...]`, or a table where a setting is a component itself.
 
-    None: its class is in none of the tables, or it holds what no text can say.
+    A dataclass in none of the tables is named by the module that it can be imported from.
+
+    None: there is no such module, or it holds what no text can say.
     """
-    tables = tuple(tables)
+    tables, kind = tuple(tables), type(made)
     if isinstance(made, imports.NotImported):
         return made.text
-    entries = [entry for table in tables for entry in table.entries() if component_class(entry[1]) is type(made)]
+    entries = [entry for table in tables for entry in table.entries() if component_class(entry[1]) is kind]
+    if (
+        not entries
+        and dataclasses.is_dataclass(made)
+        and kind.__module__ != "__main__"
+        and "<" not in kind.__qualname__
+    ):
+        entries = [(f"{kind.__module__}:{kind.__qualname__}", kind)]
     if not entries:
         return None
     name, maker = min(entries, key=lambda entry: isinstance(entry[1], functools.partial))  # presets last
     if not dataclasses.is_dataclass(made):
-        return None if _parameters(type(made)) else name
+        return None if _parameters(kind) else name
     preset = maker.keywords if isinstance(maker, functools.partial) else {}
     usual = {f.name: f for f in dataclasses.fields(made) if f.init and f.name not in preset}
     given: dict[str, Any] = {}

@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -46,6 +47,8 @@ def _flatten(value: Any, path: str, arrays: Arrays) -> Any:
     if isinstance(value, (tuple, list)):
         items = [_flatten(v, f"{path}/{i}", arrays) for i, v in enumerate(value)]
         return {"tuple" if isinstance(value, tuple) else "list": items}
+    if isinstance(value, Foreign):
+        return {"class": value.of, "fields": {k: _flatten(v, f"{path}/{k}", arrays) for k, v in value.items()}}
     if isinstance(value, dict):
         if not any(all(isinstance(key, kind) for key in value) for kind in (int, str)):
             raise _no_state("a dict with other keys", path)
@@ -72,18 +75,26 @@ def class_name(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
+class Foreign(dict[str, Any]):
+    """The fields of a dataclass that was not imported; its name goes back into the file with them."""
+
+    def __init__(self, of: str, /, **held: Any) -> None:
+        super().__init__(held)
+        self.of = of
+
+
 class Classes(dict[str, type]):
     """Dataclasses that may come out of a checkpoint, by name.
 
-    Where a component was not imported, what it keeps comes out as a dict.
+    Where a component was not imported, what it keeps comes out as `Foreign`.
     """
 
     open = False
 
-    def __missing__(self, name: str) -> type:
+    def __missing__(self, name: str) -> Any:
         if not self.open:
             raise KeyError(name)
-        return dict
+        return partial(Foreign, name)
 
 
 def classes_in(value: Any) -> Classes:

@@ -159,4 +159,5 @@ def _feature(column: NDArray[Any], label: str) -> NDArray[np.float32]:
     try:
         return finite(column.astype(np.float64), label)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{label} holds what is no number ({error}); encode it as numbers or leave it out") from error
+        fix = "encode it as numbers, leave it out, or name it as the column that says whose each row is"
+        raise InputError(f"{label} holds what is no number ({error}); {fix}") from error

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedparity.availability.speeds import Clock
 from fedparity.core import checks
-from fedparity.core.errors import ConfigError, FedparityError
+from fedparity.core.errors import ConfigError, FedparityError, RoundError
 from fedparity.core.loop import Stopped
 from fedparity.core.protocols import Engine, Measure, Task, TrainsMany
 from fedparity.core.reprs import brief, one_line
@@ -83,7 +83,7 @@ class InProcess(Engine):
         if self.stop is not None and self.stop():
             raise Stopped
         try:
-            return self.task.train(job)
+            return trained(self.task, job)
         except FedparityError:
             raise
         except OF_A_CLIENT as error:
@@ -91,7 +91,7 @@ class InProcess(Engine):
 
     def evaluate(self, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
         """Score `params` on each client's own data."""
-        return self.task.evaluate(params, clients, measure)
+        return scored(self.task, params, clients, measure)
 
     @property
     def validate(self) -> Callable[[Vector], float] | None:
@@ -101,3 +101,27 @@ class InProcess(Engine):
     def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
         """As the task does."""
         return self.task.probe(params, clients, samples, rng)
+
+
+def trained(task: Task, job: Job) -> ClientReport:
+    """The report of one client, if it is one: a task may be anybody's."""
+    report = task.train(job)
+    checks.instance("what Task.train returned", report, ClientReport, "ClientReport(job.client, update) makes one")
+    if report.client != job.client:
+        raise RoundError(f"Task.train reported client {report.client} for client {job.client}; give it job.client")
+    return report
+
+
+def scored(task: Task, params: Vector, clients: Ids, measure: Measure = "both") -> Evals:
+    """The scores of a model, if there is one per client."""
+    found = task.evaluate(params, clients, measure)
+    checks.instance("what Task.evaluate returned", found, Evals, "Evals(clients, loss, accuracy) makes one")
+    for name, values in (("loss", found.loss), ("accuracy", found.accuracy)):
+        if (shape := np.shape(values)) != clients.shape:
+            raise RoundError(
+                f"Task.evaluate gave {name} of shape {shape} for {len(clients)} clients; give one for each"
+            )
+    wrong = (found.accuracy < 0) | (found.accuracy > 1)
+    if wrong.any():
+        raise RoundError(f"Task.evaluate gave an accuracy of {found.accuracy[wrong][0]}; give it from 0 to 1")
+    return found

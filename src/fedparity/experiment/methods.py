@@ -7,9 +7,10 @@ the others have, unless the spec says so: set `cohort` to the number of clients 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fedparity.core.errors import unknown
+from fedparity.core.errors import ConfigError, unknown
 from fedparity.core.gate import Gate
 
 CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
@@ -301,7 +302,14 @@ METHODS: dict[str, Method] = _OURS | _PAPER | _FIELD
 
 def method(name: str) -> Method:
     """The method of that name, or an error with the nearest one."""
-    try:
-        return METHODS[name]
-    except KeyError:
-        raise unknown("method", name, METHODS) from None
+    if name not in METHODS:
+        raise unknown_method(name, METHODS)
+    return METHODS[name]
+
+
+def unknown_method(name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a name that no method has; settings behind one are a component's."""
+    if ":" in name:
+        fix = 'its parts have: in a spec, {name = "mine", scheduler = "parity:target=.5"}'
+        return ConfigError(f"method {name!r}: a method has no settings, {fix}")
+    return unknown("method", name, known)

@@ -44,7 +44,7 @@ def torch_task(
     x: Any,
     y: Any = None,
     clients: Clients = 100,
-    partition: str | Scheme = "labels:k=2",
+    partition: str | Scheme | None = None,
     *,
     test: Any = None,
     training: Training | None = None,
@@ -88,14 +88,15 @@ def own_samples(
     x: Any,
     y: Any = None,
     clients: Clients = 100,
-    partition: str | Scheme = "labels:k=2",
+    partition: str | Scheme | None = None,
     *,
     test: Any = None,
     seed: int = 0,
 ) -> Samples:
     """Samples of arrays or tensors `x` and `y`, or of a `torch.utils.data.Dataset` of pairs alone.
 
-    `clients` is a number, and `partition` says how samples are dealt to so many; or it lists the rows of each client.
+    `clients` is a number, and `partition` ("labels:k=2") says how samples are dealt to so many; or it lists the rows of
+    each client.
     `test` is a pair (x, y) or a Dataset: each client is then tested on the samples of its own labels. Without it every
     fourth sample of each label is held out or, if `clients` are lists, of each label of each client, for itself.
     """
@@ -105,6 +106,8 @@ def own_samples(
     if not isinstance(clients, int):
         if isinstance(clients, str) or not isinstance(clients, Iterable):
             raise ConfigError(f"clients={one_line(clients)} must be a whole number, or a list of each client's rows")
+        if partition is not None:
+            raise ConfigError(f"partition={partition!r} deals samples, but clients lists each client's rows; give one")
         rows = [_rows(held, client, len(labels)) for client, held in enumerate(clients)]
         if test is None:
             return _each_its_own(inputs, labels, rows)
@@ -119,7 +122,7 @@ def own_samples(
             what = " and ".join(f"{part.dtype} of shape {part.shape[1:]}" for part in (inputs, x_test))
             raise ConfigError(f"samples to train and to test on are {what}; make them the same")
     if isinstance(clients, int):
-        dealt = PARTITIONS.of(partition).split(labels, y_test, clients, seed)
+        dealt = PARTITIONS.of(partition or "labels:k=2").split(labels, y_test, clients, seed)
     else:
         dealt = _given(rows, labels, y_test, seed)
     return _samples((inputs, labels), (x_test, y_test), dealt, 255.0 if inputs.dtype == np.uint8 else 1.0)

@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 
 from fedparity.core.errors import ConfigError, InputError
 from fedparity.core.files import csv_text, remove, write_text
+from fedparity.experiment.inputs import input_digests
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.run import Run
 from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec_file import to_toml
+from fedparity.experiment.spec_parts import OWN
 from fedparity.store import DamagedError, Disk, Store
 from fedparity.store.lock import LOCK
 from fedparity.store.manifest import DERIVED, MANIFEST, differences
@@ -62,6 +64,14 @@ def open_store(folder: str | Path, spec: Spec, *, resume: bool = False, overwrit
         store.abandon()
         raise
     return store
+
+
+def refuse_change(folder: str | Path, spec: Spec) -> None:
+    """Refuse a spec or files that are not those of the run to go on with, before anything is read from them."""
+    if spec.data.set != OWN and (Path(folder) / "run.db").exists():
+        with contextlib.suppress(InputError), Store.read(folder) as kept:  # what cannot be read is refused when opened
+            kept.origin.same_spec(to_toml(spec.resolved()))
+            kept.origin.same_inputs(input_digests(spec))
 
 
 def _refuse_damage(folder: Path) -> list[str]:

@@ -63,6 +63,8 @@ class MethodRun:
 
     def column(self, name: str) -> FloatArray:
         """One column of the log, as numbers."""
+        if name not in COLUMNS:
+            raise unknown("column of the log", name, COLUMNS)
         at = COLUMNS.index(name)
         return np.array([row[at] for row in self.log], dtype=np.float64)
 
@@ -127,6 +129,14 @@ class Run:
     """Clients that were erased: they have no row."""
     stored_spec: Spec | None = None
     """The spec as the store keeps it, with nothing left to defaults."""
+
+    @property
+    def learnt_nothing(self) -> str:
+        """That no update of any client was used, and why the first was not; empty if one was."""
+        if any(one.ledger.completed.any() for one in self.runs):
+            return ""
+        failed = (f" (client {k}, round {r.round}: {why})" for m in self.runs for r in m.records for k, why in r.failed)
+        return f"Nothing was learnt: no update of any client was used{next(failed, '')}."
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:

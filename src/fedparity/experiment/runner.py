@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,7 +37,7 @@ from fedparity.experiment.facts import facts_of
 from fedparity.experiment.inputs import input_digests
 from fedparity.experiment.methods import METHODS
 from fedparity.experiment.metrics_log import MetricsLog
-from fedparity.experiment.results import open_store
+from fedparity.experiment.results import open_store, refuse_change
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.experiment.spec import MethodSpec, Parts, Spec
 from fedparity.experiment.spec_file import parse, to_toml
@@ -286,7 +287,8 @@ def execute(
 ) -> Run:
     """Carry out a spec. When it is asked to stop it ends after the round, and `complete` is False.
 
-    `task` takes the place of the spec's data and model: a task, or a function that makes one for a seed. `out` is a
+    `task` takes the place of the spec's data and model: a task, or a function that makes one for a seed. `trace` is the
+    spec's own, if it was drawn already; another belongs into a file that the spec names (`save_trace`). `out` is a
     folder for the run and its plain files: a new one, or with `resume` or `overwrite` that of a run.
 
     With a folder (or a store that is open already) every round is committed, and rounds that are there already are not
@@ -307,14 +309,24 @@ def execute(
     spec = spec if task is None else owned(spec, task)
     check_methods(spec)
     if out is None:
-        return _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)
+        run = _execute(spec, task, store, draw_trace(spec) if trace is None else trace, callbacks, observers)
+        return run if store is not None else _told(run)
     if store is not None or (resume and overwrite):
         raise ConfigError("out and store, and resume and overwrite, exclude each other; give one")
+    if resume:
+        refuse_change(out, spec)
     drawn = prepare(spec, callbacks.data) if task is None else draw_trace(spec)
     with open_store(out, spec, resume=resume, overwrite=overwrite) as opened:
         run = _execute(spec, task, opened, drawn if trace is None else trace, callbacks, observers)
         run.save(out)
-        return run
+        return _told(run)
+
+
+def _told(run: Run) -> Run:
+    """The run, and a warning if it is none: its table looks like any other."""
+    if run.complete and run.learnt_nothing:
+        logging.getLogger("fedparity").warning(run.learnt_nothing)
+    return run
 
 
 def _execute(  # noqa: PLR0917 - one caller

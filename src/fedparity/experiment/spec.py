@@ -21,7 +21,7 @@ from fedparity.core.protocols import Estimator, Local, Memory, Scheduler, Server
 from fedparity.core.reprs import brief
 from fedparity.core.types import slots_per_round
 from fedparity.estimators import ORACLE, estimator_of
-from fedparity.experiment.methods import METHODS, Method, method
+from fedparity.experiment.methods import METHODS, Method, method, unknown_method
 from fedparity.experiment.spec_errors import VERSION, outdated
 from fedparity.experiment.spec_parts import (
     NUMPY,
@@ -80,6 +80,8 @@ class MethodSpec(Part):
     @classmethod
     def _is_of_today(cls, given: Any) -> Any:
         if isinstance(given, str):
+            if ":" in given:
+                raise ValueError(str(unknown_method(given, ())))
             return {"name": given}
         if isinstance(given, Method):
             name = next((name for name, one in METHODS.items() if one is given), None)

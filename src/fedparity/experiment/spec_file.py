@@ -25,7 +25,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 def load(path: str | Path, overrides: Sequence[str] = (), options: Mapping[str, Any] = NOTHING) -> Spec:
     """A spec file, with `options` by key and then `key=value` overrides (`population.clients=50`) laid over it."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; `fedparity init {path}` writes a starter") from None
     except (OSError, ValueError) as error:

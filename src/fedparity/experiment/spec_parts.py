@@ -20,6 +20,7 @@ from fedparity.core.errors import ConfigError, FedparityError, unknown
 from fedparity.core.protocols import Availability
 from fedparity.core.registry import Registry, text_of
 from fedparity.core.reprs import described
+from fedparity.core.trace import Trace
 from fedparity.data import KNOWN
 from fedparity.data.partitions import PARTITIONS, Scheme
 from fedparity.data.table import SUFFIXES
@@ -68,11 +69,12 @@ def _written(value: Any) -> Any:
     if (text := text_of(value, TABLES)) is not None:
         return text
     no_object = (
-        f"{type(value).__name__} is no object that a file can name; register its class (TABLE.register) and let its"
-        " settings be numbers and texts, or give text, NAME[:key=value,...]"
+        f"{type(value).__name__} is no object that a file can name; import its class from a module or register it"
+        " (TABLE.register), let its settings be numbers and texts, or give text, NAME[:key=value,...]"
     )
     no_text = f'{value} must be text, NAME[:key=value,...], or a table, {{name = "NAME", key = value}}'
-    raise ValueError(no_text if isinstance(value, (int, float)) else no_object)
+    no_trace = 'a Trace goes into a file: save_trace(trace, "t.csv"), then availability="t.csv"'
+    raise ValueError(no_text if isinstance(value, (int, float)) else no_trace if type(value) is Trace else no_object)
 
 
 def _setting(value: Any) -> Any:

@@ -21,7 +21,7 @@ from fedparity.core.types import Ids, Job, ReportField
 from fedparity.data import DataSet, fetch_weights, open_data
 from fedparity.data.dataset import Progress, silent
 from fedparity.data.features import FeatureCache
-from fedparity.engines.inprocess import OF_A_CLIENT
+from fedparity.engines.inprocess import OF_A_CLIENT, scored, trained
 from fedparity.experiment.own import on_path, samples_of, shared
 from fedparity.experiment.spec import Spec
 from fedparity.experiment.spec_parts import OWN, DataSpec, ExecutionSpec, ModelSpec, TrainingSpec, component_text
@@ -112,7 +112,7 @@ def check_utility(spec: Spec, task: Task) -> None:
     if what == "loss" and not (own and spec.worth.needs_evaluation):
         return
     few = np.arange(min(TRIED, task.num_clients))
-    if np.isnan(getattr(task.evaluate(task.init(stream(spec.seed, "init")), few, what), what)).all():
+    if np.isnan(getattr(scored(task, task.init(stream(spec.seed, "init")), few, what), what)).all():
         told, fix = ("accuracies", "global_loss_drop") if what == "accuracy" else ("losses", "loss_drop or none")
         who = "the task" if own else f"data.set={spec.data.set!r}"
         raise ConfigError(f"utility {component_text(spec.utility)!r} needs {told}, which {who} has not; use {fix}")
@@ -131,7 +131,7 @@ def check_reports(spec: Spec, task: Task) -> None:
         if wanted <= known:
             return
         with suppress(*OF_A_CLIENT):  # whose data cannot be trained on says nothing
-            report = task.train(Job(0, spec.seed, client, first, report_fields=wanted))
+            report = trained(task, Job(0, spec.seed, client, first, report_fields=wanted))
             answered |= report.failure is None
             known |= {name for name in wanted if _is_told(getattr(report, name))}
     for who, fix, needed in rules:
@@ -158,6 +158,10 @@ def owned(spec: Spec, given: Given) -> Spec:
     training = spec.training
     if isinstance(task, Trained):
         training = TrainingSpec(**asdict(task.training), schedule=training.schedule)
+        for key in spec.training.model_fields_set:
+            if (asked := getattr(spec.training, key)) != (is_so := getattr(training, key)):
+                fix = f"leave it out, or make the task with Training({key}={asked!r})"
+                raise ConfigError(f"training.{key}={asked!r} but the task was made with {is_so!r}; {fix}")
     how = ExecutionSpec(workers=spec.execution.workers, score_every=spec.execution.score_every)
     update = {"data": DataSpec(set=OWN), "model": ModelSpec(), "training": training, "execution": how}
     return spec.model_copy(update=update)

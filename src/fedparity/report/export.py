@@ -21,6 +21,7 @@ from fedparity.core.files import csv_text, make_folder, write_bytes, write_text
 from fedparity.experiment.metrics_log import COLUMNS
 from fedparity.experiment.results import CLIENT_COLUMNS, client_rows
 from fedparity.experiment.run import Run
+from fedparity.store.manifest import outside
 
 Format: TypeAlias = Literal["csv", "jsonl", "parquet"]
 PARTICIPATION = (
@@ -70,7 +71,7 @@ def export_folder(run: Path) -> Path:
 
 def export(run: Run, folder: str | Path, form: Format = "csv", key: bytes | None = None) -> list[Path]:
     """Write the three tables; the files written."""
-    target = Path(folder)
+    target = outside(Path(folder))
     make_folder(target)
     names = Names(run, key)
     at = CLIENT_COLUMNS.index("client")

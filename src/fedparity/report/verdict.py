@@ -125,13 +125,14 @@ def story(run: Run) -> str:
         return ""
     at, counts = int(then.argmin()), run.trace.counts()
     there = float(counts[tenths(counts)[at]].mean()) / run.trace.num_rounds
-    part = "a tenth of all" if len(then) == 10 else f"one of {len(then)}"
+    parts = "the tenths" if len(then) == 10 else f"{len(then)} groups"
     kinds = by_kind([m for m in run.resolved.methods if m.name in table.contenders])
     clauses = [f"{_figures(table, names)} by {kind} ({words.listed(names)})" for kind, names in kinds.items()]
     if len(clauses) > 1:
         clauses[-1] = f"and {clauses[-1]}"
     return (
-        f"With {base} the clients that are online in {words.percent(there, 0)} of the rounds ({part}) end at"
+        f"With {base} the clients that are online in {words.percent(there, 0)} of the rounds (of {parts} by"
+        " availability the worst off) end at"
         f" {words.percent(float(then[at]), 0)} accuracy, and {_never(table, base)}; with {best} they end at"
         f" {words.percent(float(now[at]), 0)}, and {_never(table, best)}. Over all clients mean accuracy, that of the"
         " worst-off tenth, and avoidable Gini (inequality in who was asked that presence does not force) came to"

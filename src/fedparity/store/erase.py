@@ -23,10 +23,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedparity.core.errors import ConfigError
+from fedparity.core.imports import NotImported
 from fedparity.core.journal import from_json, to_json
 from fedparity.core.ledger import Ledger
 from fedparity.core.marks import ENTRIES, MARK, NUMBERS
-from fedparity.core.tree import classes_in
+from fedparity.core.tree import Foreign, classes_in
 from fedparity.core.types import NO_FLOATS, NO_IDS, RoundRecord, SurrogateCredit
 from fedparity.store.database import DamagedError
 from fedparity.store.disk import Disk
@@ -135,9 +136,12 @@ def without(part: Any, fresh: Any, client: int, mark: str | None = None) -> Any:
     if isinstance(part, np.ndarray):
         if mark == NUMBERS:
             return part[part != client]
-        if mark == ENTRIES:
-            part[client] = 0 if fresh is None else fresh[client]  # a column that a run has only once it needs it
+        if mark == ENTRIES and part.shape[:1] > (client,):  # one of somebody else's may hold anything
+            # A column that a run has only once it needs it, or a component whose code is not here, has no fresh entry.
+            part[client] = fresh[client] if isinstance(fresh, np.ndarray) else 0
         return part
+    if isinstance(part, (tuple, Foreign)) and isinstance(fresh, NotImported):
+        return part  # what of it speaks of clients only its own code could say
     if is_dataclass(part) and not isinstance(part, type):
         return replace(
             part,

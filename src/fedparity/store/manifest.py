@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 
-from fedparity.core.errors import InputError
+from fedparity.core.errors import ConfigError, InputError
 from fedparity.store.arrays import FOLDER
 from fedparity.store.database import DATABASE, LOG
 from fedparity.store.disk import Disk
@@ -35,6 +36,13 @@ def _listed(disk: Disk) -> set[str]:
 def not_ours(disk: Disk) -> list[str]:
     """Files in the folder that somebody else put there: an erasure does not look into them."""
     return sorted(set(disk.names()) - _listed(disk) - {MANIFEST, HEADS, LOCK, INDEX, LOG})
+
+
+def outside(folder: Path) -> Path:
+    """A folder for tables, which is not that of a run: what is written there would not be what the run wrote."""
+    if (folder / DATABASE).exists():
+        raise ConfigError(f"{folder} holds a run, whose files are sealed; give another --out")
+    return folder
 
 
 def write_manifest(disk: Disk) -> None:

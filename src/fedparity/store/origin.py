@@ -91,10 +91,15 @@ class Origin:
     def _compare(self, spec: str, trace: bytes, inputs: Mapping[str, str]) -> None:
         self.check()
         self.same_spec(spec)
-        then, now = self.names("inputs"), dict(inputs)
-        then |= {"the trace": digest(self.part("trace"))}
-        now |= {"the trace": digest(trace)}
-        for name in sorted(then.keys() | now.keys(), key=lambda name: (name == "the trace", name)):
+        self.same_inputs(inputs)
+        self._same({"the trace": digest(self.part("trace"))}, {"the trace": digest(trace)})
+
+    def same_inputs(self, inputs: Mapping[str, str]) -> None:
+        """Refuse inputs that changed since the run began."""
+        self._same(self.names("inputs"), inputs)
+
+    def _same(self, then: Mapping[str, str], now: Mapping[str, str]) -> None:
+        for name in sorted(then.keys() | now.keys()):
             old, new = (kept.get(name, "none")[:SHOWN] for kept in (then, now))
             if then.get(name) != now.get(name):
                 raise ConfigError(

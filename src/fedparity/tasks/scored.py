@@ -80,6 +80,10 @@ class Scored(Task):
     __repr__ = brief
 
     def __post_init__(self) -> None:
+        checks.instance("module", self.module, nn.Module, "give an object, nn.Linear(8, 2)")
+        checks.instance("samples", self.samples, Samples, "own_samples(x, y) makes them")
+        if not any(part.requires_grad for part in self.module.parameters()):
+            raise ConfigError("the model has no parameter that is trained; leave one with requires_grad")
         checks.at_least("threads", self.threads, 1)
         checks.at_least("workers", self.workers, 1)
         flat = Flat(
@@ -100,7 +104,7 @@ class Scored(Task):
             replica.module.eval()
             try:
                 shape = tuple(replica.module(self.floats(self.samples.x_train[:1])).shape)
-            except RuntimeError as error:
+            except (IndexError, RuntimeError, ValueError) as error:  # each kind of layer has its own
                 given = self.samples.x_train.shape[1:]
                 raise ConfigError(f"the model cannot take samples of shape {given}: {_first_line(error)}") from error
         if len(shape) != 2 or shape[1] < self.samples.classes:

@@ -45,6 +45,7 @@ class Training:
         checks.at_least("epochs", self.epochs, 1)
         checks.at_least("batch", self.batch, 1)
         checks.positive("rate", self.rate)
+        checks.one_of("optimiser", self.optimiser, ("sgd", "adam"))
         if self.steps is not None:
             checks.at_least("steps", self.steps, 1)
         checks.between("momentum", self.momentum, 0, 0.999)

@@ -9,7 +9,7 @@ class LawError(AssertionError):
     """A component breaks a law that every one of its kind keeps."""
 
     def __init__(self, component: object, law: str, case: object, found: object = None) -> None:
-        said = "" if found is None else f": {one_line(found)}"
+        said = "" if found is None else f": {found if isinstance(found, str) else one_line(found)}"
         super().__init__(f"{one_line(component)} breaks the law {law!r}, case {case}{said}")
         self.component, self.law, self.case = component, law, case
 

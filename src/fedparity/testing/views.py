@@ -9,6 +9,7 @@ import numpy as np
 from fedparity.core.ledger import Ledger
 from fedparity.core.protocols import Feedback, Learner, Scheduler
 from fedparity.core.rng import stream
+from fedparity.core.selection import select
 from fedparity.core.types import ClientReport, Ids, RoundRecord, RoundView, SurrogateCredit
 
 N = 12
@@ -95,7 +96,7 @@ def warm(scheduler: Scheduler[Any], seed: int, rounds: int) -> Any:
     state, rng, ledger = scheduler.init(N), stream(seed, "warm"), Ledger.empty(N)
     for t in range(rounds):
         online = np.flatnonzero(rng.random(N) < np.linspace(0.3, 0.95, N))
-        cohort, state = scheduler.select(state, view_of(ledger, online, 3, None, seed), stream(seed, "select", t))
+        cohort, state = select(scheduler, state, view_of(ledger, online, 3, None, seed), stream(seed, "select", t))
         came = cohort.clients[rng.random(len(cohort.clients)) < 0.8]
         record(ledger, t, online, cohort.clients, rng)
         if isinstance(scheduler, Learner):
