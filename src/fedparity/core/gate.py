@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -231,20 +231,20 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text[:MAX_REASON])
 
 
-def encode(vector: Vector, layout: Sequence[Tensor]) -> bytes:
-    """A vector as the safetensors file that `decode` takes."""
-    header: dict[str, Any] = {}
-    parts: list[bytes] = []
+def _entries(layout: Sequence[Tensor]) -> Iterator[tuple[Tensor, slice, dict[str, Any]]]:
+    """Of each tensor, where its numbers stand in the vector, and its entry in the header of a file."""
     at = start = 0
     for tensor in layout:
-        header[tensor.name] = {
-            "dtype": tensor.dtype,
-            "shape": list(tensor.shape),
-            "data_offsets": [start, start + tensor.nbytes],
-        }
-        parts.append(vector[at : at + tensor.size].astype(DTYPES[tensor.dtype]).tobytes())
+        offsets = [start, start + tensor.nbytes]
+        entry = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": offsets}
+        yield tensor, slice(at, at + tensor.size), entry
         at, start = at + tensor.size, start + tensor.nbytes
-    text = json.dumps(header).encode()
+
+
+def encode(vector: Vector, layout: Sequence[Tensor]) -> bytes:
+    """A vector as the safetensors file that `decode` takes."""
+    text = json.dumps({tensor.name: entry for tensor, _, entry in _entries(layout)}).encode()
+    parts = (vector[here].astype(DTYPES[tensor.dtype]).tobytes() for tensor, here, _ in _entries(layout))
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
@@ -261,19 +261,11 @@ def decode(payload: bytes, layout: Sequence[Tensor]) -> Vector:
         odd = sorted(header.keys() ^ {tensor.name for tensor in layout})
         raise RefusedError(f"update and model differ in {printable(odd[0])!r}")
     out = np.empty(sum(tensor.size for tensor in layout))
-    at = start = 0
-    for tensor in layout:
-        expected = {
-            "dtype": tensor.dtype,
-            "shape": list(tensor.shape),
-            "data_offsets": [start, start + tensor.nbytes],
-        }
+    for tensor, here, expected in _entries(layout):
+        start = expected["data_offsets"][0]
         if not _same(header[tensor.name], expected):
             raise RefusedError(f"{tensor.name!r} must be {tensor.dtype} {list(tensor.shape)} at byte {start}")
-        first = 8 + length + start
-        data = np.frombuffer(payload, DTYPES[tensor.dtype], tensor.size, first)
-        out[at : at + tensor.size] = data
-        at, start = at + tensor.size, start + tensor.nbytes
+        out[here] = np.frombuffer(payload, DTYPES[tensor.dtype], tensor.size, 8 + length + start)
     return out
 
 

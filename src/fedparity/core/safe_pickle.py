@@ -121,7 +121,7 @@ class _Machine:
     def do(self, name: str, argument: Any) -> None:
         """Carry out one opcode."""
         if name in _PUSH:
-            self._stack.append(_PUSH[name](argument))
+            self.push(_PUSH[name](argument))
         elif name in RUNS and not (self._arrays and name in _OPCODES):
             raise _RefusedError(f"opcode {name}, which would run code")
         elif name in _OPCODES:
@@ -135,7 +135,12 @@ class _Machine:
             raise _RefusedError("an empty stack")
         return self._stack.pop()
 
-    def _since_mark(self) -> list[Any]:
+    def push(self, value: Any) -> None:
+        """A new top of the stack."""
+        self._stack.append(value)
+
+    def since_mark(self) -> list[Any]:
+        """All above the last mark, which goes with them."""
         for i in range(len(self._stack) - 1, -1, -1):
             if self._stack[i] is _MARK:
                 found = self._stack[i + 1 :]
@@ -148,61 +153,29 @@ class _Machine:
             raise _RefusedError(f"no {kind.__name__.lstrip('_')} to add to")
         return self._stack[-1]
 
-    def mark(self, _: Any) -> None:
-        """Start of a list, tuple or dict."""
-        self._stack.append(_MARK)
-
     def put(self, argument: Any) -> None:
         """Remember the top of the stack under a number; None: the next one."""
         value = self.pop()
-        self._stack.append(value)
+        self.push(value)
         self._memo[len(self._memo) if argument is None else argument] = value
 
     def get(self, argument: Any) -> None:
         """What was remembered."""
         if argument not in self._memo:
             raise _RefusedError(f"memo {argument} was never set")
-        self._stack.append(self._memo[argument])
-
-    def tuple_(self, argument: Any) -> None:
-        """A tuple of all since the mark."""
-        self._stack.append(tuple(self._since_mark()))
+        self.push(self._memo[argument])
 
     def tuple_of(self, size: int) -> None:
         """A tuple of the last few."""
         items = [self.pop() for _ in range(size)]
-        self._stack.append(tuple(reversed(items)))
+        self.push(tuple(reversed(items)))
 
-    def list_(self, _: Any) -> None:
-        """A list of all since the mark."""
-        self._stack.append(self._since_mark())
-
-    def dict_(self, _: Any) -> None:
-        """A dict of all since the mark."""
-        items = self._since_mark()
-        self._stack.append({})
-        self._add(items)
-
-    def append(self, _: Any) -> None:
-        """One more item of a list."""
-        value = self.pop()
-        self._top(list).append(value)
-
-    def appends(self, _: Any) -> None:
+    def extend(self, items: list[Any]) -> None:
         """More items of a list."""
-        items = self._since_mark()
         self._top(list).extend(items)
 
-    def setitem(self, _: Any) -> None:
-        """One more entry of a dict."""
-        value = self.pop()
-        self._add([self.pop(), value])
-
-    def setitems(self, _: Any) -> None:
-        """More entries of a dict."""
-        self._add(self._since_mark())
-
-    def _add(self, items: list[Any]) -> None:
+    def update(self, items: list[Any]) -> None:
+        """More entries of a dict: keys, each with its value behind it."""
         target = self._top(dict)
         if len(items) % 2:
             raise _RefusedError("a key without a value")
@@ -211,24 +184,23 @@ class _Machine:
                 raise _RefusedError(f"a key that is no str, bytes or int of {KEY_BITS} bits")
             target[key] = value
 
-    def drop(self, _: Any) -> None:
-        """Forget the top of the stack."""
-        self.pop()
-
-    def global_(self, argument: Any) -> None:
-        """A name, as words."""
-        self._name(str(argument).replace(" ", "."))
+    def dict_(self, _: Any) -> None:
+        """A dict of all since the mark."""
+        items = self.since_mark()
+        self.push({})
+        self.update(items)
 
     def stack_global(self, _: Any) -> None:
         """A name whose words are on the stack."""
         name, module = self.pop(), self.pop()
-        self._name(f"{module}.{name}" if isinstance(name, str) and isinstance(module, str) else "")
+        self.name(f"{module}.{name}" if isinstance(name, str) and isinstance(module, str) else "")
 
-    def _name(self, text: str) -> None:
+    def name(self, text: str) -> None:
+        """A name, as words: one of those that are understood."""
         known = text.replace("numpy._core.", "numpy.core.")
         if known not in CALLS and known != "numpy.ndarray":
             raise _RefusedError(f"the name {text[:60]!r}, which would run code")
-        self._stack.append(_Name(known))
+        self.push(_Name(known))
 
     def reduce(self, _: Any) -> None:
         """What a call of a known name would give."""
@@ -239,13 +211,13 @@ class _Machine:
         self._copied += len(made) if isinstance(made, bytes) else 0
         if self._copied > MOST_COPIED:
             raise _RefusedError(f"more than {MOST_COPIED >> 20} MiB made by calls")
-        self._stack.append(made)
+        self.push(made)
 
     def build(self, _: Any) -> None:
         """Fill an array or a dtype."""
         state = self.pop()
         target = self.pop()
-        self._stack.append(target)
+        self.push(target)
         if isinstance(target, _Dtype):
             _fill_dtype(target, state)
         elif isinstance(target, RawArray):
@@ -306,18 +278,10 @@ CALLS: dict[str, Callable[..., Any]] = {
 """The names that are understood."""
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _whole(value: int) -> int:
     if value.bit_length() > MOST_BITS:
         raise _RefusedError(f"a whole number of more than {MOST_BITS} bits")
     return value
-
-
-def _latin(value: str) -> bytes:
-    return value.encode("latin-1")
 
 
 _PUSH: dict[str, Callable[[Any], Any]] = {
@@ -328,27 +292,26 @@ _PUSH: dict[str, Callable[[Any], Any]] = {
     "EMPTY_DICT": lambda _: {},
     "EMPTY_TUPLE": lambda _: (),
     **dict.fromkeys(("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"), _whole),
-    **dict.fromkeys(("FLOAT", "BINFLOAT"), _same),
-    **dict.fromkeys(("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), _same),
-    **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"), _same),
-    **dict.fromkeys(("STRING", "BINSTRING", "SHORT_BINSTRING"), _latin),
+    **dict.fromkeys(("FLOAT", "BINFLOAT", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"), lambda value: value),
+    **dict.fromkeys(("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), lambda value: value),
+    **dict.fromkeys(("STRING", "BINSTRING", "SHORT_BINSTRING"), lambda value: value.encode("latin-1")),
 }
-_OPCODES: dict[str, Callable[[_Machine, Any], None]] = {
-    "MARK": _Machine.mark,
+_OPCODES: dict[str, Callable[[_Machine, Any], object]] = {
+    "MARK": lambda m, _: m.push(_MARK),
     **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), _Machine.put),
     **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _Machine.get),
-    "TUPLE": _Machine.tuple_,
+    "TUPLE": lambda m, _: m.push(tuple(m.since_mark())),
     "TUPLE1": lambda m, _: m.tuple_of(1),
     "TUPLE2": lambda m, _: m.tuple_of(2),
     "TUPLE3": lambda m, _: m.tuple_of(3),
-    "LIST": _Machine.list_,
+    "LIST": lambda m, _: m.push(m.since_mark()),
     "DICT": _Machine.dict_,
-    "APPEND": _Machine.append,
-    "APPENDS": _Machine.appends,
-    "SETITEM": _Machine.setitem,
-    "SETITEMS": _Machine.setitems,
-    "POP": _Machine.drop,
-    "GLOBAL": _Machine.global_,
+    "APPEND": lambda m, _: m.extend([m.pop()]),
+    "APPENDS": lambda m, _: m.extend(m.since_mark()),
+    "SETITEM": lambda m, _: m.update([m.pop(), m.pop()][::-1]),
+    "SETITEMS": lambda m, _: m.update(m.since_mark()),
+    "POP": lambda m, _: m.pop(),
+    "GLOBAL": lambda m, words: m.name(str(words).replace(" ", ".")),
     "STACK_GLOBAL": _Machine.stack_global,
     "REDUCE": _Machine.reduce,
     "BUILD": _Machine.build,

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -64,7 +65,16 @@ def shapley(
         raise unknown("empty", empty, ("include", "exclude"))
     if players == 0:
         return np.zeros(0)
-    worth = _Memo(value)
+
+    @cache
+    def worth(mask: int) -> float:
+        """`value` by bit mask, asked once for each."""
+        coalition = tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
+        found = float(value(coalition))
+        if not math.isfinite(found):
+            raise ConfigError(f"the value of coalition {coalition} is {found}; it must be a finite number")
+        return found
+
     everybody = (1 << players) - 1
     if eps_round and abs(worth(everybody) - worth(0)) < eps_round:
         return np.zeros(players)
@@ -120,24 +130,7 @@ def federated_shapley(
     return shapley(drop, len(rows), samples=samples, rng=rng, limit=limit, eps=eps, eps_round=eps_round, empty=empty)
 
 
-class _Memo:
-    """`value` by bit mask, asked once for each."""
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-        self.known: dict[int, float] = {}
-
-    def __call__(self, mask: int) -> float:
-        if mask not in self.known:
-            coalition = tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
-            worth = float(self.value(coalition))
-            if not math.isfinite(worth):
-                raise ConfigError(f"the value of coalition {coalition} is {worth}; it must be a finite number")
-            self.known[mask] = worth
-        return self.known[mask]
-
-
-def _exact(worth: _Memo, players: int, empty: Empty) -> FloatArray:
+def _exact(worth: Callable[[int], float], players: int, empty: Empty) -> FloatArray:
     first = 1 if empty == "exclude" else 0
     values = np.array([0.0] * first + [worth(mask) for mask in range(first, 1 << players)])
     masks = np.arange(1 << players)
@@ -150,7 +143,7 @@ def _exact(worth: _Memo, players: int, empty: Empty) -> FloatArray:
     return found
 
 
-def _sampled(worth: _Memo, orders: list[list[int]], eps: float, empty: Empty) -> FloatArray:
+def _sampled(worth: Callable[[int], float], orders: list[list[int]], eps: float, empty: Empty) -> FloatArray:
     players = len(orders[0])
     everybody = worth((1 << players) - 1)
     total = np.zeros(players)
