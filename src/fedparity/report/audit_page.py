@@ -196,7 +196,7 @@ def _windows(told: Mapping[str, Any]) -> str:
     ends: FloatArray = np.array([w["last"] - told["first_round"] + 1 for w in found], dtype=np.float64)
 
     def line(label: str, index: int, key: str) -> charts.Series:
-        return charts.Series(label, index, ends, np.array([np.nan if w[key] is None else w[key] for w in found]))
+        return charts.Series(label, index, ends, np.array([w[key] for w in found], dtype=np.float64))
 
     series = [line("the log", 0, "gini"), line("the limit", 6, "gini_limit")]
     series = [one for one in series if np.isfinite(one.y).any()]

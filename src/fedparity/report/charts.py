@@ -267,12 +267,8 @@ def _dots_scale(rows: Sequence[Row], known: tuple[float, float]) -> svg.Scale:
 
 
 def _stacks(values: FloatArray, scale: svg.Scale, bins: int) -> NDArray[np.int64]:
-    return np.bincount(_bin(values, scale, bins), minlength=bins)
-
-
-def _bin(values: FloatArray, scale: svg.Scale, bins: int) -> NDArray[np.int64]:
     place = (scale(values) - scale.start) / (scale.end - scale.start)
-    return np.clip((place * bins).astype(np.int64), 0, bins - 1)
+    return np.bincount(np.clip((place * bins).astype(np.int64), 0, bins - 1), minlength=bins)
 
 
 def _dots_axis(scale: svg.Scale, bottom: float, name: str) -> Iterator[str]:

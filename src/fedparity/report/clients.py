@@ -106,7 +106,7 @@ def all_clients(run: Run) -> ClientTable | None:
     if not run.rounds or not run.trace.num_clients:
         return None
     counts = run.trace.counts()
-    ids = evenly(np.lexsort((counts, counts == 0)), MOST)
+    ids = np.lexsort((counts, counts == 0))[svg.evenly(len(counts), MOST)]
     names = [client_name(run, k) for k in ids.tolist()]
     columns = [
         Column("Rounds online", counts[ids].tolist()),
@@ -122,13 +122,6 @@ def all_clients(run: Run) -> ClientTable | None:
     kinds = [_kind(run, ids, *one) for one in shown]
     known = [kind for kind in kinds if any(np.isfinite(c.values).any() for c in kind.columns)]
     return client_table(names, columns, known, total=run.trace.num_clients)
-
-
-def evenly(ranked: Ids, most: int) -> Ids:
-    """All, or as many as may be, evenly over the ranks."""
-    if len(ranked) <= most:
-        return ranked
-    return ranked[np.linspace(0, len(ranked) - 1, most).round().astype(np.int64)]
 
 
 def _in_vain(run: MethodRun) -> FloatArray:

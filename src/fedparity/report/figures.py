@@ -13,7 +13,7 @@ from fedparity.core.types import FloatArray
 from fedparity.experiment.run import MethodRun, Run
 from fedparity.metrics import MEASURES, Outcome, in_reading, lorenz
 from fedparity.metrics.of_utility import READINGS
-from fedparity.report import charts, strip, words
+from fedparity.report import charts, strip, svg, words
 
 POINTS = 160
 """The most points of a line: more than a chart has pixels to spare for."""
@@ -69,11 +69,9 @@ def over_rounds(run: Run, of: Callable[[MethodRun], FloatArray]) -> list[charts.
             values = np.where(np.isfinite(values), values, np.nan)
             mean, sd = values.mean(axis=0), values.std(axis=0)
             known = np.flatnonzero(np.isfinite(mean))  # not every round is scored
-            at = known[np.unique(np.linspace(0, len(known) - 1, min(POINTS, len(known))).round().astype(np.int64))]
-            mean, sd = mean[at], sd[at]
-            found.append(
-                charts.Series(name, index, (at + 1).astype(np.float64), mean, sd if len(columns) > 1 else None)
-            )
+            at = known[svg.evenly(len(known), POINTS)]
+            spread = sd[at] if len(columns) > 1 else None
+            found.append(charts.Series(name, index, (at + 1).astype(np.float64), mean[at], spread))
     return found
 
 
@@ -124,7 +122,7 @@ def lorenz_curves(run: Run) -> str:
 
 def thinned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """A line with no more points than a chart shows."""
-    at = np.unique(np.linspace(0, len(x) - 1, min(POINTS, len(x))).round().astype(np.int64))
+    at = svg.evenly(len(x), POINTS)
     return x[at], y[at]
 
 

@@ -17,7 +17,7 @@ def draw_partition(counts: NDArray[np.integer], title: str) -> str:
     Of more than 400 clients, evenly many are drawn.
     """
     clients, classes = counts.shape
-    chosen = np.unique(np.linspace(0, clients - 1, min(clients, COLUMNS)).round().astype(np.int64))
+    chosen = svg.evenly(clients, COLUMNS)
     held = counts[chosen].T
     level = np.ceil(LEVELS * np.sqrt(held / max(1, int(counts.max())))).astype(np.int64)
     width, row = 720.0, max(3.0, min(24.0, 360.0 / classes))
@@ -55,6 +55,4 @@ def draw_partition(counts: NDArray[np.integer], title: str) -> str:
 def _shade(level: int) -> str:
     """From pale to dark blue."""
     t = level / LEVELS
-    return " ".join(str(round(pale + (dark - pale) * t)) for pale, dark in ((225, 16), (234, 56), (246, 122))).replace(
-        " ", ","
-    )
+    return ",".join(str(round(pale + (dark - pale) * t)) for pale, dark in ((225, 16), (234, 56), (246, 122)))

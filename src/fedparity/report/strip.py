@@ -32,9 +32,7 @@ class Strip:
     @classmethod
     def of(cls, trace: Trace) -> Strip:
         """All clients, or evenly many of every rank; every round, or a few rounds per column."""
-        ranked = np.argsort(-trace.counts(), kind="stable")
-        if len(ranked) > ROWS:
-            ranked = ranked[np.linspace(0, len(ranked) - 1, ROWS).round().astype(np.int64)]
+        ranked = np.argsort(-trace.counts(), kind="stable")[svg.evenly(trace.num_clients, ROWS)]
         return cls(ranked.astype(np.int64), trace.num_rounds, math.ceil(trace.num_rounds / COLUMNS))
 
     @property

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedparity.core.types import BoolArray, FloatArray
+from fedparity.core.types import BoolArray, FloatArray, Ids
 
 Kind = Literal["linear", "log", "root"]
 
@@ -188,6 +188,11 @@ def bounds(values: Sequence[FloatArray]) -> tuple[float, float] | None:
     known: NDArray[np.float64] = np.concatenate([np.ravel(v) for v in values]) if values else np.empty(0)
     known = known[np.isfinite(known)]
     return (float(known.min()), float(known.max())) if len(known) else None
+
+
+def evenly(count: int, most: int) -> Ids:
+    """Which of `count` things are drawn where there is room for `most`: all, or evenly many from first to last."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedparity.core.types import BoolArray, FloatArray, Ids
+from fedparity.core.types import BoolArray, FloatArray
 from fedparity.report import words
 from fedparity.report.live.follow import Followed, Follower
 from fedparity.report.live.told import Limit, client_told, limit_of
@@ -144,15 +144,10 @@ def presence(run: Follower, one: Followed, client: int) -> dict[str, BoolArray]:
     online[np.searchsorted(run.trace.starts, np.flatnonzero(head == client), side="right") - 1] = True
     return {
         "online": online,
-        "asked": np.array([_among(client, r.selected) for r in one.rounds], np.bool_),
-        "returned": np.array([_among(client, r.completed) for r in one.rounds], np.bool_),
+        "asked": np.array([client in r.selected for r in one.rounds], np.bool_),
+        "returned": np.array([client in r.completed for r in one.rounds], np.bool_),
         "failed": np.array([any(k == client for k, _ in r.failed) for r in one.rounds], np.bool_),
     }
-
-
-def _among(client: int, ids: Ids) -> bool:
-    at = int(np.searchsorted(ids, client))
-    return at < len(ids) and int(ids[at]) == client
 
 
 def place(one: Followed, client: int) -> str:

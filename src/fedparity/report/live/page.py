@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedparity.core.types import BoolArray, FloatArray
-from fedparity.report import charts, fill, frame, strip, words
+from fedparity.report import charts, fill, frame, strip, svg, words
 from fedparity.report.live.clients import FILTERS, SORTS, Query, place, presence, table, why_not
 from fedparity.report.live.follow import Followed, Follower
 from fedparity.report.live.told import client_name, client_told, duration, limit_of, told
@@ -125,8 +125,7 @@ def _facts(run: Follower, now: dict[str, Any], one: Followed) -> list[tuple[str,
 def _thinned(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Rounds and values, the known ones, and not more than a screen has room for; the last is always there."""
     known = np.flatnonzero(np.isfinite(values))
-    if len(known) > POINTS:
-        known = known[np.linspace(0, len(known) - 1, POINTS).round().astype(np.int64)]
+    known = known[svg.evenly(len(known), POINTS)]
     return known.astype(np.float64) + 1, values[known]
 
 
@@ -147,9 +146,7 @@ def last_rounds(run: Follower, one: Followed) -> dict[str, Any] | None:
     if not done:
         return None
     first = max(0, done - ROUNDS)
-    ranked = np.argsort(-one.ledger.online, kind="stable")
-    if len(ranked) > ROWS:
-        ranked = ranked[np.linspace(0, len(ranked) - 1, ROWS).round().astype(np.int64)]
+    ranked = np.argsort(-one.ledger.online, kind="stable")[svg.evenly(one.ledger.num_clients, ROWS)]
     cells = strip.Strip(ranked.astype(np.int64), done - first, 1)
     recent, clients = one.rounds[first:], one.ledger.num_clients
     online = cells.marks((run.trace.online(t) for t in range(first, min(done, run.trace.num_rounds))), clients)
