@@ -11,6 +11,7 @@ import gzip
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from fedparity.data.layout import NotThatError
@@ -36,20 +37,14 @@ class _Bounded:
 def read_tgz(path: Path, wanted: Mapping[str, int]) -> dict[str, bytes]:
     """The wanted members (name -> most bytes), all of them."""
     found: dict[str, bytes] = {}
-    try:
-        with gzip.open(path, "rb") as packed:
-            stream = _Bounded(packed, sum(wanted.values()) + SLACK)
-            for member in _members(stream):
-                if member.name in wanted:
-                    most = -1 if member.name in found else wanted[member.name]
-                    found[member.name] = _read(stream, member, most)
-                else:
-                    _pass_over(stream, member.size + -member.size % tarfile.BLOCKSIZE)
-    except NotThatError:
-        raise
-    except Exception as error:
-        # tarfile and gzip meet damage with TarError, EOFError, OSError, zlib.error, ValueError, OverflowError, ...
-        raise NotThatError(f"not a whole archive ({str(error) or type(error).__name__})") from error
+    with _damage(), gzip.open(path, "rb") as packed:
+        stream = _Bounded(packed, sum(wanted.values()) + SLACK)
+        for member in _members(stream):
+            if member.name in wanted:
+                most = -1 if member.name in found else wanted[member.name]
+                found[member.name] = _read(stream, member, most)
+            else:
+                _pass_over(stream, member.size + -member.size % tarfile.BLOCKSIZE)
     missing = [name for name in wanted if name not in found]
     if missing:
         raise NotThatError(f"no {missing[0]} in it")
@@ -58,13 +53,18 @@ def read_tgz(path: Path, wanted: Mapping[str, int]) -> dict[str, bytes]:
 
 def read_zip(path: Path, wanted: Mapping[str, int]) -> dict[str, bytes]:
     """The wanted members (name -> most bytes) of a zip file (a wheel is one), all of them."""
+    with _damage(), zipfile.ZipFile(path) as archive:
+        return {name: _member(archive, name, most) for name, most in wanted.items()}
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """What a damaged archive makes its readers raise: TarError, BadZipFile, EOFError, OSError, zlib.error, ..."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return {name: _member(archive, name, most) for name, most in wanted.items()}
+        yield
     except NotThatError:
         raise
     except Exception as error:
-        # zipfile meets damage with BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ...
         raise NotThatError(f"not a whole archive ({str(error) or type(error).__name__})") from error
 
 
