@@ -8,7 +8,6 @@ before it does. Client k is online in active[i]..inactive[i], modulo finish_time
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -71,17 +70,13 @@ def read_fedscale(path: str | os.PathLike[str], *, data: bytes | None = None) ->
 def _numbers(path: Path, name: str, field: str, values: object) -> FloatArray:
     if not isinstance(values, (list, tuple)):
         raise InputError(f"{path}: client {name!r:.60}: {field} must be a list of seconds; correct it")
-    _all_numbers(path, name, field, values)
+    for value in values:
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) > 10 * LONGEST:
+            raise InputError(f"{path}: client {name!r:.60}: {field}: {type(value).__name__} found; give seconds")
     found = np.array([float(v) for v in values], dtype=np.float64)
     if not np.all(np.abs(found) <= LONGEST):
         raise InputError(f"{path}: client {name!r:.60}: {field} must be finite and within {LONGEST:g} s; correct it")
     return found
-
-
-def _all_numbers(path: Path, name: str, field: str, values: Iterable[object]) -> None:
-    for value in values:
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) > 10 * LONGEST:
-            raise InputError(f"{path}: client {name!r:.60}: {field}: {type(value).__name__} found; give seconds")
 
 
 def _looped(path: Path, name: str, start: FloatArray, stop: FloatArray, end: float) -> tuple[FloatArray, FloatArray]:

@@ -35,19 +35,9 @@ from fedparity.traces.plain import read_text
 from fedparity.traces.rules import DEFAULT_RULE, Rule, States, parse_rule
 
 EVENTS = (
-    "battery_charged_off",
-    "battery_charged_on",
-    "screen_off",
-    "screen_on",
-    "screen_unlock",
-    "screen_lock",
-    "unknown",
-    "2g",
-    "3g",
-    "4g",
-    "5g",
-    "wifi",
-)
+    "battery_charged_off", "battery_charged_on", "screen_off", "screen_on", "screen_unlock", "screen_lock", "unknown",
+    "2g", "3g", "4g", "5g", "wifi",
+)  # fmt: skip
 """The number of an event is its place here."""
 LEVEL = 1000.0
 """A battery level is this much more than its per cents."""

@@ -224,30 +224,23 @@ class _Reader:
         if row != columns:
             raise self.fault(line, f"{','.join(row)!r} found where the line {wanted!r} must stand; add it")
         begins = line
-        names, low, high, lines = list[str](), list[str](), list[str](), list[int]()
+        names, low, high, lines = list[str](), list[float](), list[float](), list[int]()
         for line, row in rows:
             if not row:
                 break
             if len(row) != 3:
                 raise self.fault(line, f"{len(row)} columns found; write the 3 of {wanted!r}")
             names.append(row[0])
-            low.append(row[1])
-            high.append(row[2])
+            low.append(self._seconds(line, row[1]))
+            high.append(self._seconds(line, row[2]))
             lines.append(line)
-        try:
-            values = np.array([list(map(float, low)), list(map(float, high))], dtype=np.float64)
-        except ValueError:
-            raise self._not_a_number(low, high, lines) from None
-        return _Block(begins, names, values, lines)
+        return _Block(begins, names, np.array([low, high], dtype=np.float64), lines)
 
-    def _not_a_number(self, low: list[str], high: list[str], lines: list[int]) -> InputError:
-        for line, pair in zip(lines, zip(low, high, strict=True), strict=True):
-            for text in pair:
-                try:
-                    float(text)
-                except ValueError:
-                    return self.fault(line, f"{text!r} is not a number; write seconds, as in 3600.0")
-        return self.fault(lines[0], "a number cannot be read; write seconds, as in 3600.0")
+    def _seconds(self, line: int, text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise self.fault(line, f"{text!r} is not a number; write seconds, as in 3600.0") from None
 
 
 def read_plain(path: str | os.PathLike[str], data: bytes | None = None) -> tuple[Intervals, dict[str, float]]:
