@@ -38,6 +38,8 @@ from fedparity.core.types import (
     Vector,
 )
 
+CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
+"""The paper that this package began with: the reference of components that are its own."""
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
 

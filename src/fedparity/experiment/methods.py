@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from fedparity.core.errors import ConfigError, unknown
 from fedparity.core.gate import Gate
+from fedparity.core.protocols import CUP
 
-CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 FEDAVG = "McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017"
 
 
@@ -58,8 +58,7 @@ _OURS = {
         gate=Gate(max_weight=1, most_samples=3),
     ),
     "cup": _cup(
-        "The whole system: parity's schedule, utility credited to the absent, their last updates in the step.",
-        "parity",
+        "The whole system: parity's schedule, utility credited to the absent, their last updates in the step.", "parity"
     ),
     "cup_opportunity": _cup("The same, towards equal selections per round online.", "parity:target=opportunity"),
     "cup_utility": _cup("The same, towards equal utility per round online.", "parity:target=utility"),

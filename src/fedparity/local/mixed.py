@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedparity.core import checks
-from fedparity.core.protocols import Local
+from fedparity.core.protocols import CUP, Local
 from fedparity.core.types import ClientReport, Descent, Vector
 
 
@@ -19,9 +19,7 @@ class Mixed(Local):
 
     a: float = 0.5
     """Share of the model received; 1: start from it, and keep nothing."""
-    reference: ClassVar[str] = (
-        "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
-    )
+    reference: ClassVar[str] = CUP
 
     def __post_init__(self) -> None:
         checks.between("a", self.a, 0, 1)

@@ -19,14 +19,12 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.protocols import Memory
+from fedparity.core.protocols import CUP, Memory
 from fedparity.core.rows import combine, dot
 from fedparity.core.spill import GIGABYTE
 from fedparity.core.types import ClientReport, Rows, Vector
 from fedparity.memory.last_updates import LastUpdates
 from fedparity.memory.stale import Kept
-
-CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
 
 @dataclass(slots=True)

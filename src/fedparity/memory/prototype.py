@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
 from fedparity.core.ledger import Ledger
-from fedparity.core.protocols import Memory
+from fedparity.core.protocols import CUP, Memory
 from fedparity.core.types import ClientReport, FloatArray, ReportField, Rows, Vector
 from fedparity.memory.stale import Kept, with_stale
-
-CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
 
 def head_gradient(

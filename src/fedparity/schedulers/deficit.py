@@ -17,10 +17,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedparity.core.protocols import Scheduler
+from fedparity.core.protocols import CUP, Scheduler
 from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import lowest
-from fedparity.schedulers.inverse import CUP
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedparity.core.protocols import Scheduler
+from fedparity.core.protocols import CUP, Scheduler
 from fedparity.core.types import Cohort, RoundView
 from fedparity.schedulers.draws import proportional, with_replacement
-
-CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
 
 @dataclass(frozen=True, slots=True)

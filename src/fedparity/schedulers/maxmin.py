@@ -16,10 +16,9 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
-from fedparity.core.protocols import Scheduler
+from fedparity.core.protocols import CUP, Scheduler
 from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import pivotal
-from fedparity.schedulers.inverse import CUP
 
 
 def maxmin_rates(pi: FloatArray, mu: FloatArray, budget: float) -> FloatArray:

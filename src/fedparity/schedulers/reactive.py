@@ -26,10 +26,9 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.errors import ConfigError
-from fedparity.core.protocols import Scheduler
+from fedparity.core.protocols import CUP, Scheduler
 from fedparity.core.types import Cohort, FloatArray, RoundView
 from fedparity.schedulers.draws import everybody, lowest, pivotal, proportional
-from fedparity.schedulers.inverse import CUP
 
 
 @dataclass(frozen=True, slots=True)

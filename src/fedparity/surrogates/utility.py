@@ -23,10 +23,8 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.protocols import Surrogate
+from fedparity.core.protocols import CUP, Surrogate
 from fedparity.core.types import ClientReport, Evals, FloatArray, Ids, ReportField, SurrogateCredit
-
-CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.protocols import Utility
+from fedparity.core.protocols import CUP, Utility
 from fedparity.core.types import ClientReport, Evals, FloatArray, ReportField
 
 
@@ -27,9 +27,7 @@ class AuthorsLossDrop(Utility[None]):
     bound: float = 10.0
     """Largest credit per participation, in units of loss; lower limits what one report can claim."""
     report_fields: ClassVar[tuple[ReportField, ...]] = ("loss_before",)
-    reference: ClassVar[str] = (
-        "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
-    )
+    reference: ClassVar[str] = CUP
 
     def __post_init__(self) -> None:
         checks.positive("bound", self.bound)

@@ -19,10 +19,8 @@ import numpy as np
 
 from fedparity.core import checks
 from fedparity.core.ledger import Ledger
-from fedparity.core.protocols import Weighting
+from fedparity.core.protocols import CUP, Weighting
 from fedparity.core.types import FloatArray, Rows
-
-CUP = "Behfar and Mortier, Cumulative Utility Parity for Fair Federated Learning, arXiv 2602.13651"
 
 
 @dataclass(frozen=True, slots=True)
