@@ -85,14 +85,11 @@ def _app(folder: Path) -> Iterator[Check]:
 def _port(root: Path, host: str, port: int) -> Iterator[Check]:
     """Whether the port is free, or a SuperLink answers that we can trust, and what time it has."""
     if not answers(host, port):
-        here = _is_loopback(host)
-        found = "free" if here else "nobody answers"
-        yield Check(
-            "port",
-            "ok" if here else "unknown",
-            f"{host}:{port}: {found}",
-            "start the SuperLink, or look at the firewall",
-        )
+        fix = "start the SuperLink, or look at the firewall"
+        if _is_loopback(host):
+            yield Check("port", "ok", f"{host}:{port}: free", fix)
+        else:
+            yield Check("port", "unknown", f"{host}:{port}: nobody answers", fix)
         yield Check("clock", "unknown", "no SuperLink answers to compare with", "start it, then ask again")
         return
     try:
@@ -105,9 +102,8 @@ def _port(root: Path, host: str, port: int) -> Iterator[Check]:
         connection.close()
     except (OSError, http.client.HTTPException) as error:
         no_tls = "it speaks no TLS" if getattr(error, "reason", None) == "WRONG_VERSION_NUMBER" else None
-        why = (
-            no_tls or getattr(error, "verify_message", None) or getattr(error, "strerror", None) or type(error).__name__
-        )
+        refused = no_tls or getattr(error, "verify_message", None) or getattr(error, "strerror", None)
+        why = refused or type(error).__name__
         fix = "give another --superlink, or the ca.pem that its certificate was signed with"
         yield Check("port", "failed", f"{host}:{port} answers, but not as our SuperLink: {why}", fix)
         return

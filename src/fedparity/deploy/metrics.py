@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from fedparity.core.errors import ConfigError, FedparityError
+from fedparity.deploy.flower import LOOPBACK
 from fedparity.deploy.rounds import Round, mean_scores, name_of, read_rounds
 
 CONTENT = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-LOOPBACK = "127.0.0.1"
 PER_CLIENT = {
     "selected": "Rounds in which a client was asked.",
     "completed": "Rounds in which a client answered in time.",

@@ -114,10 +114,8 @@ class Up:
         self.say(f"superlink: {LOOPBACK}:{port}, TLS, node keys; process {cluster.pids['superlink']}")
         home = control(cluster.folder)
         home.mkdir(parents=True, exist_ok=True)
-        address = (
-            f'[superlink.here]\naddress = "{LOOPBACK}:{port}"\nroot-certificates = {json.dumps(f"{made}/ca.pem")}\n'
-        )
-        write_text(home / "config.toml", f'[superlink]\ndefault = "here"\n\n{address}')
+        address = f'address = "{LOOPBACK}:{port}"\nroot-certificates = {json.dumps(f"{made}/ca.pem")}\n'
+        write_text(home / "config.toml", f'[superlink]\ndefault = "here"\n\n[superlink.here]\n{address}')
 
     def _register(self, cluster: Cluster, app: Path) -> None:
         """Enrol the clients' public keys, all at once: each takes a second or two, nearly all of it imports."""
@@ -149,11 +147,8 @@ class Up:
             "rounds-file": str(rounds_file),
         }
         config = " ".join(f"{key}={json.dumps(value)}" for key, value in said.items())
-        cluster.start(
-            "run",
-            ["flwr", "run", str(app), "here", "--stream", "--run-config", config],
-            control(cluster.folder),
-        )
+        words = ["flwr", "run", str(app), "here", "--stream", "--run-config", config]
+        cluster.start("run", words, control(cluster.folder))
         self.say(f"run: {cluster.folder}; waiting for {self.clients} clients")
         told = -1
         while "run" not in cluster.codes:
@@ -211,13 +206,10 @@ def line_of(one: Round) -> str:
     )
     asked = f"asked {_names(one['selected'])}; {len(one['completed'])} answered in {one['seconds']:.1f} s"
     scores = "".join(
-        f"; {name} {mean:.3g} over {_counted(clients)}" for name, (mean, clients) in mean_scores(one).items()
+        f"; {name} {mean:.3g} over {clients} client{'' if clients == 1 else 's'}"
+        for name, (mean, clients) in mean_scores(one).items()
     )
     return f"round {one['round']}  {there}; {asked}{'; ' if beside else ''}{beside}{scores}"
-
-
-def _counted(clients: int) -> str:
-    return f"{clients} client{'' if clients == 1 else 's'}"
 
 
 def _names(entries: list[Any]) -> str:
