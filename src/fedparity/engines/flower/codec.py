@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
@@ -38,6 +38,7 @@ NUMPY = "numpy.ndarray"
 FIELDS: frozenset[ReportField] = frozenset({"loss_before", "loss_after", "accuracy_before", "loss_rms"})
 """What reports can hold on the wire."""
 NUMBERS = ("loss_before", "loss_after", "accuracy_before", "loss_rms", "duration")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ def read_reply(content: RecordDict, client: int, like: Vector) -> ClientReport:
     """The report of a client that the server knows by the message it answers; what cannot be read is a failure."""
     try:
         said = config_of(content, REPORT)
-        numbers: dict[str, Any] = {name: _number(said, name) for name in NUMBERS}
+        numbers: dict[str, Any] = {name: _told(said, name, float, "number") for name in NUMBERS}
         failure = _text(said, "failure", 10_000)
         delta = None
         if not failure:
@@ -174,7 +175,7 @@ def read_reply(content: RecordDict, client: int, like: Vector) -> ClientReport:
         return ClientReport(
             client,
             delta,
-            num_samples=_whole(said, "num_samples"),
+            num_samples=_told(said, "num_samples", int, "whole number"),
             failure=printable(failure) or None,
             nonce=_text(said, "nonce", 100),
             **numbers,
@@ -214,24 +215,17 @@ def read_name(content: RecordDict) -> str | None:
     return name if isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable() else None
 
 
-def _number(said: Mapping[str, Any], key: str) -> float:
+def _told(said: Mapping[str, Any], key: str, kind: type[T], what: str) -> T:
     value = said[key]
-    if type(value) is not float:
-        raise RefusedError(f"{key} is no number")
-    return value
-
-
-def _whole(said: Mapping[str, Any], key: str) -> int:
-    value = said[key]
-    if type(value) is not int:
-        raise RefusedError(f"{key} is no whole number")
+    if type(value) is not kind:
+        raise RefusedError(f"{key} is no {what}")
     return value
 
 
 def _text(said: Mapping[str, Any], key: str, longest: int) -> str:
-    value = said[key]
-    if type(value) is not str or len(value) > longest:
-        raise RefusedError(f"{key} is no text of at most {longest} characters")
+    value = _told(said, key, str, what := f"text of at most {longest} characters")
+    if len(value) > longest:
+        raise RefusedError(f"{key} is no {what}")
     return value
 
 

@@ -87,9 +87,8 @@ class GridEngine(Engine):
         checks.positive("patience", patience)
         checks.positive("poll", poll)
         self.grid, self.roster = grid, roster or Roster()
-        self._identity, self._min, self._patience, self._poll, self._max_age = (
-            identity, min_clients, patience, poll, max_age,
-        )  # fmt: skip
+        self._identity, self._min = identity, min_clients
+        self._patience, self._poll, self._max_age = patience, poll, max_age
         self._waiting: dict[str, Waiting] = {}
         self._missed: dict[int, int] = {}
         """Offers in a row that each client left without an answer."""
@@ -231,14 +230,14 @@ class GridEngine(Engine):
                 mine.pop(reply.metadata.reply_to_message_id, None)
                 report = self._read(waiting, reply, plan)
                 reports.append(report)
-                came += report.failure is None
                 name = self.roster.name(report.client)
                 if report.failure is None:
+                    came += 1
                     events.replied.append(name)
                 else:
                     events.failed.append((name, report.failure))
             wanted = min(wanted, came + len(mine))
-            if not mine or came >= wanted or self._over(plan, start):
+            if not mine or came >= wanted or time.monotonic() - start >= self._deadline:
                 break
             self._look()
             events.failed.extend((self.roster.name(client), RESTARTED) for client in self._drop_lost(mine))
@@ -288,9 +287,6 @@ class GridEngine(Engine):
         report = codec.read_reply(reply.content, waiting.client, plan.params)
         return report if waiting.round == plan.round else replace(report, origin=waiting.round)
 
-    def _over(self, plan: RoundPlan, start: float) -> bool:
-        return plan.deadline is not None and time.monotonic() - start >= plan.deadline
-
     def _drop_lost(self, mine: dict[str, Waiting]) -> list[int]:
         """A node that was activated after an offer was made to it has lost it: nothing will ever come."""
         lost = {i: w.client for i, w in mine.items() if self._activated.get(w.node, "") != w.activated}
@@ -314,9 +310,7 @@ class GridEngine(Engine):
             missed = self._missed[client] = self._missed.get(client, 0) + 1
             if missed >= GONE:
                 self._until[client] = plan.round + 1 + min(2 ** (missed - 1), LONGEST_PAUSE)
-        self._waiting = {
-            message_id: w for message_id, w in self._waiting.items() if plan.round + 1 - w.round <= self._max_age
-        }
+        self._waiting = {key: w for key, w in self._waiting.items() if plan.round + 1 - w.round <= self._max_age}
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
@@ -337,9 +331,8 @@ class GridEngine(Engine):
         replies = self._exchange(messages, min(self._patience, self._deadline)) if messages else {}
         for node, reply in replies.items():
             if not reply.has_error():
-                scored = codec.read_scores(reply.content)
                 at = int(np.searchsorted(clients, nodes[node]))
-                loss[at], accuracy[at] = scored
+                loss[at], accuracy[at] = codec.read_scores(reply.content)
         return Evals(clients, loss, accuracy)
 
     def score(self, params: Vector) -> list[tuple[str, float, float]]:

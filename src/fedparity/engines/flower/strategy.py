@@ -185,9 +185,8 @@ class FairStrategy(FedAvg):
         registered = engine.num_clients
         sent = layout.vector(arrays)
         state = self._coordinator.grow(self.state or self._coordinator.init(registered, sent), registered)
-        state.params = (
-            sent  # a wrapper may have added noise to what was aggregated: updates are relative to what is sent
-        )
+        # A wrapper may have added noise to what was aggregated: updates are relative to what is sent.
+        state.params = sent
         available = engine.available(state.round)
         state = self._coordinator.grow(state, engine.num_clients)
         cohort = max(1, int(len(available) * self.fraction_train), self.min_train_nodes)
