@@ -327,11 +327,7 @@ def _contenders(parts: Sequence[ComparedRun]) -> list[Contender]:
     tails = {part.where: folder.relative_to(shared).as_posix() for part, folder in zip(parts, folders, strict=True)}
     resolved = [(part, m) for part in parts for m in part.run.resolved.methods]
     names = [m.name for _, m in resolved]
-    for label in (
-        lambda part: part.run.spec.name,
-        lambda part: Path(part.where).name,
-        lambda part: tails[part.where],
-    ):
+    for label in (lambda part: part.run.spec.name, lambda part: Path(part.where).name, lambda part: tails[part.where]):
         found = [
             Contender(m.name if names.count(m.name) == 1 else f"{label(part)}/{m.name}", part, m)
             for part, m in resolved

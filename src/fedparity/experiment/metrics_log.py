@@ -16,20 +16,9 @@ from fedparity.core.types import FloatArray, Ids, RoundRecord, Vector
 from fedparity.metrics import MEASURES, Outcome
 
 LOGGED = (
-    "available",
-    "selected",
-    "completed",
-    "accuracy",
-    "avg_client_accuracy",
-    "jain_accuracy",
-    "fairness_variance",
-    "utility_cv",
-    "jain_utility",
-    "selection_gap",
-    "gini",
-    "surrogate_contribution",
-    "bias_bound",
-)
+    "available", "selected", "completed", "accuracy", "avg_client_accuracy", "jain_accuracy", "fairness_variance",
+    "utility_cv", "jain_utility", "selection_gap", "gini", "surrogate_contribution", "bias_bound",
+)  # fmt: skip
 """Measures of a round, and of the run so far."""
 COLUMNS = ("round", "method", *LOGGED, "seconds")
 

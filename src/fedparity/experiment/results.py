@@ -84,25 +84,10 @@ def _refuse_damage(folder: Path) -> list[str]:
 
 
 CLIENT_COLUMNS = (
-    "method",
-    "seed",
-    "client",
-    "online",
-    "selected",
-    "selected_limit",
-    "completed",
-    "failed",
-    "utility",
-    "surrogate_utility",
-    "normalised_utility",
-    "last_online",
-    "last_selected",
-    "last_completed",
-    "loss",
-    "accuracy",
-    "own_accuracy",
-    "seconds",
-)
+    "method", "seed", "client", "online", "selected", "selected_limit", "completed", "failed", "utility",
+    "surrogate_utility", "normalised_utility", "last_online", "last_selected", "last_completed", "loss", "accuracy",
+    "own_accuracy", "seconds",
+)  # fmt: skip
 
 
 def write_files(run: Run, folder: str | Path, spec_text: str | None = None) -> None:
@@ -115,7 +100,9 @@ def write_files(run: Run, folder: str | Path, spec_text: str | None = None) -> N
     rows = [(*row, one.seed) for one in run.runs for row in one.log]
     write_text(target / "metrics_log.csv", csv_text([*COLUMNS, "seed"], rows))
     write_text(target / "clients.csv", csv_text(CLIENT_COLUMNS, client_rows(run)))
-    write_text(target / "journal.jsonl", "".join(_journal_lines(run)))
+    lines = ((json.dumps(one.method), one.seed, line) for one in run.runs for line in one.journal)
+    journal = (f'{{"method":{method},"seed":{seed},"record":{line}}}\n' for method, seed, line in lines)
+    write_text(target / "journal.jsonl", "".join(journal))
     write_text(target / "summary.json", json.dumps(run.summary(), indent=2, allow_nan=False) + "\n")
 
 
@@ -133,9 +120,3 @@ def client_rows(run: Run) -> Iterator[list[object]]:
         for client, (name, *values) in enumerate(zip(names, *(c.tolist() for c in columns), strict=True)):
             if client not in run.erased:
                 yield [one.method, one.seed, name, *values]
-
-
-def _journal_lines(run: Run) -> Iterator[str]:
-    for one in run.runs:
-        for line in one.journal:
-            yield f'{{"method":{json.dumps(one.method)},"seed":{one.seed},"record":{line}}}\n'

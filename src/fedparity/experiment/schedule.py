@@ -286,12 +286,8 @@ def _map(
     numbers: Sequence[int] = range(setting.draws)
     if min(workers, setting.draws) == 1:
         for d in numbers:
-            tell = None if progress is None else partial(_tell, progress, d * setting.rounds)
+            tell = None if progress is None else lambda rounds, d=d: progress(d * setting.rounds + rounds)
             yield run_draw(setting, scheduler, d, by, tell)
         return
     with ProcessPoolExecutor(workers) as pool:
         yield from pool.map(partial(run_draw, setting, scheduler, by=by), numbers)
-
-
-def _tell(progress: Progress, before: int, rounds: int) -> None:
-    progress(before + rounds)

@@ -39,17 +39,9 @@ if TYPE_CHECKING:
 Given: TypeAlias = Task | Callable[[int], Task]
 """A task of one's own, or a function that makes one for a seed."""
 TASK = (
-    "num_clients",
-    "init",
-    "train",
-    "evaluate",
-    "validate",
-    "accuracy",
-    "kept_accuracy",
-    "label_counts",
-    "local_steps",
+    "num_clients", "init", "train", "evaluate", "validate", "accuracy", "kept_accuracy", "label_counts", "local_steps",
     "recall",
-)
+)  # fmt: skip
 """What a run asks of a task."""
 TRIED = 3
 """Of so many clients something is asked that a task may not be able to tell: one of them may have no data."""
