@@ -77,13 +77,8 @@ def _corrected(row: Mapping[str, Any]) -> str:
     return f"{row['corrected']}{' (not confirmed here)' if row['corrected_holds'] is False else ''}"
 
 
-def where_section(_: Path) -> str:
-    """Where each part of the paper is in this package; the same whatever was computed."""
-    return WHERE
-
-
-SECTIONS: list[Callable[[Path], str]] = [claims_section, tables_section, where_section]
-"""The page, in order."""
+SECTIONS: list[Callable[[Path], str]] = [claims_section, tables_section, lambda _: WHERE]
+"""The page, in order; where each part of the paper is in this package is the same whatever was computed."""
 
 
 def page(folder: Path) -> str:

@@ -73,7 +73,6 @@ class AppendixE(Claim):
                 "step_3_largest_ratio_lipschitz": mended.max(),
             },
             Lines.of_ratios(
-                "Appendix E, step 3: left side over right side",
-                {"(A3) as printed": step, "Lipschitz gradient": mended},
+                "Appendix E, step 3: left side over right side", {"(A3) as printed": step, "Lipschitz gradient": mended}
             ),
         )

@@ -101,22 +101,19 @@ class Drift(Claim):
         estimate = (seen[self.memory : -1] - seen[: -self.memory - 1] + 1) / (self.memory + 2)
         true, there = pi[self.memory :], online[self.memory :]
         target = inverse_chances(true).mean(axis=0)
-        weight = there / estimate
-        among = np.divide(
-            weight,
-            weight.sum(axis=1, keepdims=True),
-            out=np.zeros_like(weight),
-            where=weight.sum(axis=1, keepdims=True) > 0,
-        )
         lag = np.abs(estimate - true).max()
         drift = np.abs(np.diff(true, axis=0)).sum(axis=0).max()
         everybody = inverse_chances(estimate).mean(axis=0) - target
-        return np.concatenate([[lag, drift, true.min()], everybody, among.mean(axis=0) - target])
+        return np.concatenate([[lag, drift, true.min()], everybody, self._rates_among(there / estimate) - target])
 
     def _among_online_error(self) -> float:
         """The error of selecting among those online with known, constant pi."""
         pi = np.linspace(self.low, self.high, self.clients)
         weight = coins(pi, 200 * self.draws, stream(SEED, self.id, -2)) / pi
+        return float(np.abs(self._rates_among(weight) - inverse_chances(pi)).max())
+
+    @staticmethod
+    def _rates_among(weight: FloatArray) -> FloatArray:
+        """How often each client is selected with chances proportional to weights, 0 for who is offline."""
         total = weight.sum(axis=1, keepdims=True)
-        rates = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0).mean(axis=0)
-        return float(np.abs(rates - inverse_chances(pi)).max())
+        return np.asarray(np.divide(weight, total, out=np.zeros_like(weight), where=total > 0).mean(axis=0))

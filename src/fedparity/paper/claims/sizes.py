@@ -49,9 +49,7 @@ class Sizes(Claim):
     def examine(self) -> Finding:
         """Megabytes and parameters."""
         size = self.images * IMAGE * self.bytes_per_number / 1e6
-        found = {
-            f"{name}, {classes} classes": resnet_parameters(name, classes) for name in BLOCKS for classes in (1000, 10)
-        }
+        found = {f"{name}, {n} classes": resnet_parameters(name, n) for name in BLOCKS for n in (1000, 10)}
         as_printed = [round(found[f"{name}, 1000 classes"] / 1e6, 1) for name in BLOCKS]
         return Finding(
             "holds" if abs(size - self.printed_mb) <= 0.1 * self.printed_mb else "fails",

@@ -8,7 +8,7 @@ with T=50 and the FLASH replay with T=200 (in 25 hours half of its devices never
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -66,6 +66,10 @@ class Block:
         """T."""
         return int(self.spec["rounds"])
 
+    def on(self, people: dict[str, Any], name: str, says: str, **more: Any) -> Block:
+        """The same on another population; `more` are other fields that differ."""
+        return replace(self, name=name, says=says, spec=self.spec | {"population": people}, **more)
+
     def spec_of(self, seed: int, *methods: MethodSpec) -> Spec:
         """The spec of one run."""
         return Spec(name=self.name, seed=seed, methods=methods, **self.spec)
@@ -87,7 +91,6 @@ class Recipe:
     blocks: tuple[Block, ...]
     devices: int = 100
     """Devices of Figure 1 where no trace is given."""
-    notes: tuple[str, ...] = field(default_factory=tuple)
 
     def needed(self, what: What) -> tuple[Block, ...]:
         """The blocks behind a table or figure."""
@@ -195,13 +198,8 @@ def _smoke(trace: Path | None) -> Recipe:
         0.8,
         curves=True,
     )
-    skewed = replace(
-        main,
-        name="A-label_skewed",
-        says="digits, availability tells the labels, T=40",
-        spec=main.spec | {"population": _people(clients, SKEWED)},
-        rows=SHORT,
-    )
+    said = "digits, availability tells the labels, T=40"
+    skewed = main.on(_people(clients, SKEWED), "A-label_skewed", said, rows=SHORT)
     return Recipe("smoke", (curves, *_participation(clients, cohort, 100, 2, trace), main, skewed))
 
 
@@ -219,20 +217,13 @@ def _laptop(trace: Path | None) -> Recipe:
     short = main.spec | {"rounds": 50}
     blocks = (
         main,
-        replace(
-            main,
-            name="A-label_skewed",
-            says="pretrained features, availability tells the labels, T=200",
-            spec=main.spec | {"population": _people(n, SKEWED)},
+        main.on(
+            _people(n, SKEWED),
+            "A-label_skewed",
+            "pretrained features, availability tells the labels, T=200",
             tuning=replace(tuning, name="A-label_skewed"),
         ),
-        replace(
-            main,
-            name="A-flash",
-            says=f"pretrained features, {said}",
-            spec=main.spec | {"population": replay},
-            tuning=replace(tuning, name="A-flash"),
-        ),
+        main.on(replay, "A-flash", f"pretrained features, {said}", tuning=replace(tuning, name="A-flash")),
         replace(main, name="A-paper_like-50", says="pretrained features, paper-like, T=50", spec=short, seconds=0.7),
         replace(
             main,

@@ -73,11 +73,12 @@ class Kitchen:
         tried = 0 if block.tuning is None else len(block.tuning.rates)
         return {run: _best(found[run]) if len(found.get(run, ())) == tried > 0 else None for run in runs_of(block.rows)}
 
+    def _wanted(self, what: What, only: tuple[str, ...]) -> list[Block]:
+        return [block for block in self.recipe.needed(what) if not only or block.name in only]
+
     def todo(self, what: What, only: tuple[str, ...] = ()) -> Iterator[tuple[Block, Row, int]]:
         """Every cell that is missing, in the order in which it is done: block by block, seed by seed."""
-        for block in self.recipe.needed(what):
-            if only and block.name not in only:
-                continue
+        for block in self._wanted(what, only):
             cells, rates = self.cells(block), self.chosen(block)
             for seed in range(block.seeds):
                 for run, row in runs_of(block.rows).items():
@@ -112,11 +113,10 @@ class Kitchen:
                 self._pool = None
 
     def _cook(self, what: What, only: tuple[str, ...]) -> Iterator[Block]:
-        total = sum(len(runs_of(b.rows)) * b.seeds for b in self.recipe.needed(what) if not only or b.name in only)
+        blocks = self._wanted(what, only)
+        total = sum(len(runs_of(block.rows)) * block.seeds for block in blocks)
         done = total - len(list(self.todo(what, only)))
-        for block in self.recipe.needed(what):
-            if only and block.name not in only:
-                continue
+        for block in blocks:
             self._tune(block)
             cells = self.cells(block)
             missing = [(row, seed) for _, row, seed in self.todo(what, (block.name,))]

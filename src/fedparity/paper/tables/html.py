@@ -68,11 +68,8 @@ def _printed() -> str:
 
 def cell(found: Result, key: str, row: str) -> str:
     """Mean, spread and limit of a measure."""
-    value, sd, limit = (
-        found.table.mean(key, row),
-        found.table.sd(key, row),
-        found.table.mean(f"{key}_limit", row),
-    )
+    table = found.table
+    value, sd, limit = table.mean(key, row), table.sd(key, row), table.mean(f"{key}_limit", row)
     shown = words.of(key, value)
     if value is not None and sd is not None and len(found.done[row]) > 1:
         shown += f" ± {words.of(key, sd)}"

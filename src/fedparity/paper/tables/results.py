@@ -17,7 +17,6 @@ from fedparity.paper.tables.compute import Kitchen
 from fedparity.paper.tables.rows import ROWS, TABLE_2, TABLE_2_COLUMNS, runs_of
 from fedparity.paper.tables.runs import KEPT, NORMALISERS
 
-NAN = float("nan")
 UTILITY = ("utility_cv", "jain_utility", "fairness_variance")
 ACCURACY = "avg_client_accuracy"
 TOO_SMALL = "too small to compare accuracy"
@@ -100,17 +99,13 @@ def result(kitchen: Kitchen, block: Block) -> Result:
                 at = {row: f"{measure}{aided[row]}@{rule}/{normaliser}" for row in block.rows}
                 columns[measure] = _column(numbers, at)
             utility[rule, normaliser] = _table(block, seeds, columns)
-    curves = {
-        run: {name: _stack([cell["rounds"][name] for cell in by_seed.values()]) for name in _first(by_seed)["rounds"]}
-        for run, by_seed in found.items()
-        if block.curves and by_seed
-    }
+    curves = {}
+    for run, by_seed in found.items():
+        if block.curves and by_seed:
+            rounds = [cell["rounds"] for cell in by_seed.values()]
+            curves[run] = {name: np.array([one[name] for one in rounds], np.float64) for name in rounds[0]}
     done = {row: tuple(found[ROWS[row].run]) for row in block.rows}
     return Result(block, _table(block, seeds, main), utility, rates, done, curves)
-
-
-def _first(by_seed: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
-    return next(iter(by_seed.values()))
 
 
 def _table(block: Block, seeds: tuple[int, ...], columns: Mapping[str, Mapping[str, FloatArray]]) -> Table:
@@ -119,15 +114,7 @@ def _table(block: Block, seeds: tuple[int, ...], columns: Mapping[str, Mapping[s
 
 
 def _column(numbers: Mapping[str, list[dict[str, float | None]]], at: Mapping[str, str]) -> dict[str, FloatArray]:
-    return {row: _floats([cell.get(at[row]) for cell in cells]) for row, cells in numbers.items()}
-
-
-def _floats(values: Sequence[float | None]) -> FloatArray:
-    return np.array([NAN if value is None else value for value in values], dtype=np.float64)
-
-
-def _stack(rows: Sequence[Sequence[float | None]]) -> FloatArray:
-    return np.stack([_floats(row) for row in rows])
+    return {row: np.array([cell.get(at[row]) for cell in cells], np.float64) for row, cells in numbers.items()}
 
 
 def as_json(found: Result) -> list[dict[str, Any]]:
