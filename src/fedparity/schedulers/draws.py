@@ -36,10 +36,8 @@ def shares(view: RoundView) -> FloatArray:
 
 def lowest(clients: Ids, keys: FloatArray, count: int, rng: np.random.Generator) -> Cohort:
     """The `count` clients with the lowest keys; equal keys at the boundary are drawn by lot."""
-    if count >= len(clients):
-        return everybody(clients)
-    if count <= 0:
-        return everybody(clients[:0])
+    if not 0 < count < len(clients):
+        return everybody(clients[: max(0, count)])
     boundary = np.partition(keys, count - 1)[count - 1]
     sure, tied = np.flatnonzero(keys < boundary), np.flatnonzero(keys == boundary)
     places = count - len(sure)
@@ -64,10 +62,8 @@ def inclusion_probabilities(weights: FloatArray, count: int) -> FloatArray:
 
 def proportional(clients: Ids, weights: FloatArray, count: int, rng: np.random.Generator) -> Cohort:
     """`count` distinct clients, each included with probability min(1, c w_k)."""
-    if count >= len(clients):
-        return everybody(clients)
-    if count <= 0:
-        return everybody(clients[:0])
+    if not 0 < count < len(clients):
+        return everybody(clients[: max(0, count)])
     probs = inclusion_probabilities(weights, count)
     sure = np.flatnonzero(probs == 1)
     loose = rng.permutation(np.flatnonzero(probs < 1))
@@ -82,10 +78,8 @@ def proportional(clients: Ids, weights: FloatArray, count: int, rng: np.random.G
 
 def pivotal(clients: Ids, weights: FloatArray, count: int, rng: np.random.Generator) -> Cohort:
     """As `proportional`, drawn by the pivotal method: client by client, one of two gives its chance to the other."""
-    if count >= len(clients):
-        return everybody(clients)
-    if count <= 0:
-        return everybody(clients[:0])
+    if not 0 < count < len(clients):
+        return everybody(clients[: max(0, count)])
     probs = inclusion_probabilities(weights, count)
     left = probs.copy()
     fighter = -1  # who still holds a part of a slot
