@@ -57,9 +57,7 @@ def _everybody(rule: Utility[Any], state: State, completed: Ids, before: Vector,
     if evaluate is None:
         raise RoundError("a utility rule that credits all clients needs models evaluated; pass evaluate= to absorb")
     everybody = np.arange(state.ledger.num_clients)
-    gained, state.utility = rule.credit_all(
-        state.utility, lambda params: evaluate(params, everybody), before, state.params
-    )
+    gained, state.utility = rule.credit_all(state.utility, lambda w: evaluate(w, everybody), before, state.params)
     rest = gained.copy()
     rest[completed] = 0.0
     others = np.flatnonzero(rest)

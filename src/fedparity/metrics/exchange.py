@@ -108,9 +108,8 @@ class Exchange:
         # that nobody it reached would take a slot for less, so later givers, who save less, need not look there either.
         search = _Search(self)
         everyone = np.flatnonzero(self.counts)
-        heap = list(
-            zip((-self.cost.rise(self.counts[everyone] - 1, everyone)).tolist(), everyone.tolist(), strict=True)
-        )
+        falls = -self.cost.rise(self.counts[everyone] - 1, everyone)
+        heap = list(zip(falls.tolist(), everyone.tolist(), strict=True))
         heapq.heapify(heap)
         while heap:
             fall, giver = heapq.heappop(heap)

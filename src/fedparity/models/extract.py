@@ -65,11 +65,8 @@ class Extractor:
 
     def __call__(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Features, one row per image."""
-        if (
-            images.dtype != np.uint8
-            or images.ndim not in {3, 4}
-            or (images.ndim == 4 and images.shape[3] not in {1, 3})
-        ):
+        fits = images.ndim == 3 or (images.ndim == 4 and images.shape[3] in {1, 3})
+        if images.dtype != np.uint8 or not fits:
             raise ConfigError(
                 f"images are {images.dtype} of shape {images.shape}; give uint8 of shape N x H x W, "
                 "N x H x W x 1 or N x H x W x 3"

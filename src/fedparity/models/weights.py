@@ -111,9 +111,8 @@ def _compare(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], path: ob
     """Refuse the first tensor that does not fit, in the module's order, then by name."""
     for name, own in wanted.items():
         if name in found:
-            _check(
-                name, found[name], own, path, "pass head=skip" if name.startswith(head) else "build the model it is of"
-            )
+            fix = "pass head=skip" if name.startswith(head) else "build the model it is of"
+            _check(name, found[name], own, path, fix)
         elif own.is_floating_point():
             raise _missing(name, found, path)
     for name in found:

@@ -121,9 +121,7 @@ def runs(marked: BoolArray) -> str:
     change = np.diff(padded, axis=1)
     row, start = np.nonzero(change == 1)
     end = np.nonzero(change == -1)[1]
-    return "".join(
-        f"M{x} {y}h{w}" for y, x, w in zip(row.tolist(), start.tolist(), (end - start).tolist(), strict=True)
-    )
+    return "".join(f"M{x} {y}h{w}" for y, x, w in np.column_stack([row, start, end - start]).tolist())
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,11 +98,8 @@ def sure(table: Table) -> str:
         said.append(f"{what} {mean}{' points' if points else ''} (95{words.NARROW}%: {low} to {high})")
     if not said:
         return "One seed was run: how much of a difference is chance, it cannot say."
-    chosen = (
-        f"; {best} was chosen as the best of {len(table.contenders)} by these very seeds"
-        if len(table.contenders) > 2
-        else ""
-    )
+    among = len(table.contenders)
+    chosen = f"; {best} was chosen as the best of {among} by these very seeds" if among > 2 else ""
     return (
         f"{best} against {base}, paired over {words.plural(len(table.seeds), 'seed')} on one availability:"
         f" {words.listed(said)}{chosen}. {table.caution()}".rstrip()

@@ -206,9 +206,8 @@ class Scored(Task):
 
     def probe(self, params: Vector, clients: Ids, samples: int, rng: np.random.Generator) -> FloatArray:
         """Mean loss on a few random training samples of each client."""
-        chosen = [
-            rng.permutation(self.samples.train[c])[:samples] for c in range(self.num_clients)
-        ]  # drawn for all, so that a client's samples do not depend on who else is asked about
+        # Drawn for all, so that a client's samples do not depend on who else is asked about.
+        chosen = [rng.permutation(rows)[:samples] for rows in self.samples.train]
         return self._client_losses(params, [chosen[c] for c in clients.tolist()])
 
     @property

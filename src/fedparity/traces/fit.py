@@ -75,9 +75,7 @@ class Fit:
             "",
             "[figures]",
         ]
-        lines += [
-            f'"{key}" = {{ trace = {self.trace[key]:.6g}, phones = {self.found[key]:.6g} }}' for key in self.trace
-        ]
+        lines += [f'"{k}" = {{ trace = {self.trace[k]:.6g}, phones = {self.found[k]:.6g} }}' for k in self.trace]
         return "\n".join(lines) + "\n"
 
 
