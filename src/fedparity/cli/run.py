@@ -119,8 +119,7 @@ def _run(
         say(results.learnt_nothing, stderr=True)
         raise typer.Exit(ENDED_EARLY)
     if not results.complete:
-        note = f"Stopped early. Go on with: fedparity run {out / 'spec.toml'} --out {out} --resume"
-        say(note, stderr=True)
+        say(f"Stopped early. Go on with: fedparity run {out / 'spec.toml'} --out {out} --resume", stderr=True)
         raise typer.Exit(INTERRUPTED)
 
 

@@ -17,14 +17,8 @@ if TYPE_CHECKING:
 
 Target: TypeAlias = Literal["share", "opportunity", "utility"]
 RUN_COLUMNS = (
-    "late_accuracy",
-    "late_worst_accuracy",
-    "late_worst_recall",
-    "never_served",
-    "gini_avoidable",
-    "gini",
-    "gini_limit",
-)
+    "late_accuracy", "late_worst_accuracy", "late_worst_recall", "never_served", "gini_avoidable", "gini", "gini_limit",
+)  # fmt: skip
 """The table after a run: how good the model is and for whom, who was left out, then shares of slots."""
 MEANS = {
     "late_accuracy": "accuracy, worst 10%: of the model on clients' own test data, mean of all clients and of the"
@@ -48,15 +42,8 @@ BESIDE = (
 """A second table, where requests failed or surrogates were credited: measures beside what they come to then."""
 SHOWN: dict[Target, tuple[str, ...]] = {
     "share": (
-        "selection_gap",
-        "selection_gap_limit",
-        "selection_gap_online",
-        "gini",
-        "gini_limit",
-        "gini_online",
-        "never_served",
-        "never_served_limit",
-        "fill",
+        *("selection_gap", "selection_gap_limit", "selection_gap_online", "gini", "gini_limit", "gini_online"),
+        *("never_served", "never_served_limit", "fill"),
     ),
     "opportunity": ("cv_per_opportunity", "cv_per_opportunity_limit", "never_served", "fill"),
     "utility": ("utility_cv", "jain_utility", "fill"),

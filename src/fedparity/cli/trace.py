@@ -153,7 +153,7 @@ def stats_command(
             raise ConfigError(
                 "--all-rules compares every rule; leave --rule, --wifi-never-cleared and --drop-open-end out"
             )
-        _rules(files, form, as_json=as_json)
+        rules_command(files, form=form, as_json=as_json)
         return
     intervals, opened = _open(files, rule, form, devices, never_cleared=never_cleared, drop_open_end=drop_open_end)
     found = trace_stats(intervals, events=_events(opened), seed=seed)
@@ -169,10 +169,6 @@ def rules_command(files: FILES, *, form: FORMAT = "auto", as_json: AsJson = Fals
 
     fedparity trace rules events.json.gz
     """
-    _rules(files, form, as_json=as_json)
-
-
-def _rules(files: list[Path], form: str, *, as_json: bool) -> None:
     from fedparity.traces.intervals import join
     from fedparity.traces.rules import RULES
     from fedparity.traces.stats import trace_stats
@@ -189,12 +185,10 @@ def _rules(files: list[Path], form: str, *, as_json: bool) -> None:
         found = [{"rule": rule, **{key: getattr(stats, key) for key in keys}} for rule, stats in rows]
         print_json({"rules": found, "paper": {"devices": 1000, "below_5pct": 213}})
         return
-    columns = ("below 5%", "below 40%", "below half", "never", "mean")
     cells = [
-        (rule, *(str(v) for v in (s.below_5pct, s.below_40pct, s.below_half, s.never)), f"{s.mean:.3f}")
-        for rule, s in rows
+        (rule, *map(str, (s.below_5pct, s.below_40pct, s.below_half, s.never)), f"{s.mean:.3f}") for rule, s in rows
     ]
-    show_table(("ready when", *columns), cells)
+    show_table(("ready when", "below 5%", "below 40%", "below half", "never", "mean"), cells)
     say(f"Of {rows[0][1].devices} devices. {PAPER}", wrap=True)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedparity.core.ledger import Ledger, Normaliser
 from fedparity.core.trace import Trace
@@ -196,26 +197,23 @@ def _tab(run: MethodRun) -> Tab:
     ledger = run.ledger
     asked, done = int(ledger.selected.sum()), int(ledger.completed.sum())
     in_vain = f", {asked - done:,} of them in vain" if asked > done else ""
-    missed = int(((ledger.online > 0) & (ledger.selected == 0)).sum())
-    left_out = _left_out(missed, ledger.online.any())
-    most = int(ledger.selected.max())
+    most, left_out = int(ledger.selected.max()), _left_out(ledger.online, ledger.selected)
     says = f"{words.plural(asked, 'request')}{in_vain}; at most {most:,} to one client; {left_out}."
     return Tab(run.method, says, failures=asked > done)
 
 
-def _left_out(missed: int, anybody: object) -> str:
-    if not anybody:
+def _left_out(online: NDArray[np.integer], asked: NDArray[np.integer]) -> str:
+    if not online.any():
         return "nobody was online"
+    missed = int(((online > 0) & (asked == 0)).sum())
     return f"{words.plural(missed, 'client')} online but never asked" if missed else "everybody online was asked"
 
 
 def _limit_says(run: Run) -> str:
     counts = run.limit.counts
-    online = seen_trace(run).counts()
-    left_out = _left_out(int(((online > 0) & (counts == 0)).sum()), online.any())
     return (
         f"one of the schedules that share {run.limit.total:,} requests as evenly as presence allows; "
-        f"at most {int(counts.max()):,} to one client; {left_out}."
+        f"at most {int(counts.max()):,} to one client; {_left_out(seen_trace(run).counts(), counts)}."
     )
 
 

@@ -152,7 +152,7 @@ def held_back(run: Run) -> str:
     told = []
     for name in run.methods:
         records = [record for one in run.of(name) for record in one.records]
-        noted = Counter(note for record in records for note in map(_note, record.notes))
+        noted = Counter(_note(note) for record in records for note in record.notes)
         said = [f"{times:,} {note}" for note, times in noted.items()]
         if said:
             told.append(f"{name}: of {words.plural(len(records), 'round')} {', '.join(said)}.")
@@ -178,16 +178,14 @@ def _interrupted(run: Run) -> str:
 def facts(run: Run) -> list[tuple[str, str]]:
     """The set-up at a glance."""
     trace, spec = figures.seen_trace(run), run.spec
-    never = int((trace.counts() == 0).sum())
-    rounds, seeds = _of(run.rounds, spec.rounds), _of(run.seeds, spec.seeds)
     return [
         ("Clients, N", f"{trace.num_clients:,}"),
-        ("Rounds, T", rounds),
+        ("Rounds, T", _of(run.rounds, spec.rounds)),
         ("Cohort, m", f"{spec.cohort:,}"),
         ("Availability", shown_name(spec.population.shown)),
         ("Online, mean", words.brief(float(trace.sizes().mean()))),
-        ("Never there", f"{never:,}"),
-        ("Seeds", seeds),
+        ("Never there", f"{int((trace.counts() == 0).sum()):,}"),
+        ("Seeds", _of(run.seeds, spec.seeds)),
         ("Task", shown_name(spec.data.set)),
     ]
 

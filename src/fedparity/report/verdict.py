@@ -54,15 +54,9 @@ def verdict(run: Run) -> Verdict:
     if not any(one.ledger.completed.any() for one in run.runs):
         return Verdict([], "No update of any client was ever used: nothing was learnt, and nothing shared.", "", "")
     leaders = run.table.level(FAIREST)
-    key = in_reading("utility_cv", run.spec.reading)
-    return Verdict(
-        leaders,
-        _share(run, leaders),
-        _near(run.table, found, leaders),
-        _opportunity(run.table, key),
-        story(run),
-        sure(run.table),
-    )
+    share, near = _share(run, leaders), _near(run.table, found, leaders)
+    opportunity = _opportunity(run.table, in_reading("utility_cv", run.spec.reading))
+    return Verdict(leaders, share, near, opportunity, story(run), sure(run.table))
 
 
 def _rivals(table: Table) -> tuple[str, str] | None:
@@ -82,19 +76,14 @@ def sure(table: Table) -> str:
         return ""
     base, best = rivals
     said = []
-    for key, what in (
-        (COMPARED[0], "accuracy"),
-        (COMPARED[1], "that of the worst-off tenth"),
-        (FAIREST, "avoidable Gini"),
-    ):
+    for key, what in zip(COMPARED, ("accuracy", "that of the worst-off tenth", "avoidable Gini"), strict=True):
         pair = {name: table.values[key][name] for name in rivals}
         found = compare_methods(pair, base)[best]
         points = key != FAIREST
         if found.pairs < 2 or not np.isfinite([found.mean, found.low, found.high]).all():
             continue
-        mean, low, high = (
-            _signed(100 * v, 1) if points else _signed(v, 3) for v in (found.mean, found.low, found.high)
-        )
+        scale, places = (100, 1) if points else (1, 3)
+        mean, low, high = (_signed(scale * v, places) for v in (found.mean, found.low, found.high))
         said.append(f"{what} {mean}{' points' if points else ''} (95{words.NARROW}%: {low} to {high})")
     if not said:
         return "One seed was run: how much of a difference is chance, it cannot say."

@@ -185,9 +185,7 @@ class Follower:
         if same and all(self._goes_on(store, one) for one in self.methods.values()):
             return
         if self._origin is not None:
-            self.say(
-                f"read from the start: seed {seed}" if seed != self.seed else "read from the start: it was changed"
-            )
+            self.say(f"read from the start: {f'seed {seed}' if seed != self.seed else 'it was changed'}")
         self.spec, self.trace, self.seed, self._origin = spec, store.trace(), seed, (text, erased)
         self._met = None if settings is None else []
         clients = self.trace.num_clients if settings is None else 1
@@ -209,17 +207,9 @@ class Follower:
                 self._meet(one, record, self._met)
             one.ledger = one.ledger.then(record)
             row = committed.row or [record.round, one.method, *measured(record, self._outcome(one)), None]
-            one.rounds.append(
-                Round(
-                    len(record.available) + len(record.busy),
-                    record.selected,
-                    record.completed,
-                    record.failed,
-                    record.abandoned,
-                    row,
-                    committed.seconds,
-                )
-            )
+            online = len(record.available) + len(record.busy)
+            became = record.selected, record.completed, record.failed, record.abandoned
+            one.rounds.append(Round(online, *became, row, committed.seconds))
             one.head = committed.round + 1, committed.chain
             if time.monotonic() > end:
                 return False
