@@ -240,7 +240,7 @@ class Parity(Scheduler[Course]):
 
 def _nearby(ledger: Ledger) -> float:
     """Variance of 1 / pi per round online over that per client: near 1, those that are there differ as much as all."""
-    pi = (ledger.online[ledger.online > 0] + 1) / (ledger.rounds + 1)
+    pi = (ledger.online + 1) / (ledger.rounds + 1)
     apart = (1 / pi - (1 / pi).mean()) ** 2
     return float(np.average(apart, weights=pi) / apart.mean()) if apart.any() else 1.0
 
