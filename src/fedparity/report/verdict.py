@@ -76,7 +76,12 @@ def sure(table: Table) -> str:
         return ""
     base, best = rivals
     said = []
-    for key, what in zip(COMPARED, ("accuracy", "that of the worst-off tenth", "avoidable Gini"), strict=True):
+    named = (
+        "accuracy",
+        "that of the worst-off tenth",
+        "avoidable Gini (inequality in who was asked that presence does not force)",
+    )
+    for key, what in zip(COMPARED, named, strict=True):
         pair = {name: table.values[key][name] for name in rivals}
         found = compare_methods(pair, base)[best]
         points = key != FAIREST
@@ -101,7 +106,7 @@ def _signed(value: float, places: int) -> str:
 
 
 def story(run: Run) -> str:
-    """Two sentences: what baseline and best did to those that fared worst, and each kind of method to everybody."""
+    """Two sentences: what baseline and best did to those that fared worst, and each kind of method to all clients."""
     table, rivals = run.table, _rivals(run.table)
     if rivals is None:
         return ""
@@ -111,29 +116,24 @@ def story(run: Run) -> str:
         return ""
     at, counts = int(then.argmin()), run.trace.counts()
     there = float(counts[tenths(counts)[at]].mean()) / run.trace.num_rounds
-    parts = "the tenths" if len(then) == 10 else f"{len(then)} groups"
+    part = "tenth" if len(then) == 10 else f"of {len(then)} groups"
     kinds = by_kind([m for m in run.resolved.methods if m.name in table.contenders])
-    clauses = [f"{_figures(table, names)} by {kind} ({words.listed(names)})" for kind, names in kinds.items()]
-    if len(clauses) > 1:
-        clauses[-1] = f"and {clauses[-1]}"
+    by = [f"by {kind} ({words.listed(names)})" for kind, names in kinds.items()]
+    mean, worst = ([_between(table, names, key) for names in kinds.values()] for key in COMPARED[:2])
     return (
-        f"With {base} the clients that are online in {words.percent(there, 0)} of the rounds (of {parts} by"
-        " availability the worst off) end at"
-        f" {words.percent(float(then[at]), 0)} accuracy, and {_never(table, base)}; with {best} they end at"
-        f" {words.percent(float(now[at]), 0)}, and {_never(table, best)}. Over all clients mean accuracy, that of the"
-        " worst-off tenth, and avoidable Gini (inequality in who was asked that presence does not force) came to"
-        f" {'; '.join(clauses)}."
+        f"With {base} the worst-off {part} by availability, online in {words.percent(there, 0)} of the rounds, ends at"
+        f" {words.percent(float(then[at]), 0)} accuracy, and {_never(table, base)}; with {best} it ends at"
+        f" {words.percent(float(now[at]), 0)}, and {_never(table, best)}. Over all clients mean accuracy is"
+        f" {words.listed([f'{figure} {how}' for figure, how in zip(mean, by, strict=True)], len(by))};"
+        f" that of the worst-off tenth, in this order, {words.listed(worst, len(worst))}."
     )
 
 
-def _figures(table: Table, names: list[str]) -> str:
-    """The figures of some methods, as `5.0 to 6.0 %` where they differ."""
-    said = []
-    for key in COMPARED:
-        ends = sorted(value for name in names if (value := table.mean(key, name)) is not None)
-        low, high = (words.of(key, ends[at]) if ends else words.DASH for at in (0, -1))
-        said.append(high if low == high else f"{low.removesuffix(f'{words.NARROW}%')} to {high}")
-    return words.listed(said)
+def _between(table: Table, names: list[str], key: str) -> str:
+    """A percentage of some methods, as `5 to 6 %` where they differ."""
+    known = sorted(value for name in names if (value := table.mean(key, name)) is not None)
+    low, high = (words.percent(known[at] if known else None, 0) for at in (0, -1))
+    return high if low == high else f"{low.removesuffix(f'{words.NARROW}%')} to {high}"
 
 
 def _never(table: Table, name: str) -> str:
@@ -142,7 +142,7 @@ def _never(table: Table, name: str) -> str:
         return "everybody who came was asked"
     if abs(never - round(never)) < 0.05:
         return f"{words.plural(round(never), 'client')} who came {'was' if round(never) == 1 else 'were'} never asked"
-    return f"{words.fixed(never, 1)} clients who came were never asked, on average over seeds"
+    return f"{words.fixed(never, 1)} clients who came were never asked (mean over seeds)"
 
 
 def _share(run: Run, leaders: list[str]) -> str:
