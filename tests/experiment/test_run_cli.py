@@ -407,6 +407,8 @@ def test_the_demo_works_twice_in_a_row(tmp_path):
     assert max(map(len, first.stdout.splitlines())) <= 80
     names = [line.split()[0] for line in first.stdout.splitlines()[2:11]]
     assert names == [m.name for m in parse(read_starter("demo"), "demo").methods]
+    assert "V(u/pi)" not in first.stdout, "one screen: the second table of a run is left to its report"
+    assert len(first.stdout.splitlines()) <= 40
     assert "Report: shown/report.html" in first.stdout
     assert holds_results(tmp_path / "shown")
     before = {name: (tmp_path / "shown" / name).read_bytes() for name in EVERY_FILE}

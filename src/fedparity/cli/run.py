@@ -102,18 +102,27 @@ def demo_command(
     with suppress(InputError), Store.read(out) as there:  # what cannot be read is no result that would be missed
         if tomllib.loads(there.spec()).get("name") != loaded.name:
             raise ConfigError(f"{out} holds a run that is no demo; give another --out")
-    _run(loaded, to_toml(loaded) if overrides else demo, out, resume=False, overwrite=True, as_json=as_json)
+    text = to_toml(loaded) if overrides else demo
+    _run(loaded, text, out, resume=False, overwrite=True, as_json=as_json, brief=True)
 
 
 def _run(
-    spec: Spec, text: str, out: Path, *, resume: bool, overwrite: bool, as_json: bool, log: Sequence[str] = ()
+    spec: Spec,
+    text: str,
+    out: Path,
+    *,
+    resume: bool,
+    overwrite: bool,
+    as_json: bool,
+    log: Sequence[str] = (),
+    brief: bool = False,
 ) -> None:
     with executed(spec, text, out, resume=resume, overwrite=overwrite, quiet=as_json, log=log) as (results, _):
         page = out / "report.html"
     if as_json:
         print_json({**results.summary(), "folder": str(out), "report": str(page)})
     else:
-        show_run(results)
+        show_run(results, brief=brief)
         say(f"Report: {page}")
     if results.complete and results.learnt_nothing:
         say(results.learnt_nothing, stderr=True)

@@ -94,8 +94,8 @@ def verdict_of(table: Table, by: Target, erased: int = 0) -> str:
     )
 
 
-def show_run(run: Run) -> None:
-    """The table after a run, and what it says."""
+def show_run(run: Run, *, brief: bool = False) -> None:
+    """The table after a run, and what it says; `brief`: on one screen, without the second table."""
     from fedparity.metrics.of_utility import READINGS, in_reading
     from fedparity.report import words
     from fedparity.report.page import held_back
@@ -106,7 +106,7 @@ def show_run(run: Run) -> None:
         f"{_who(s, len(run.erased))}, {run.rounds} rounds, {s.asked} asked per round, {words.plural(run.seeds, 'seed')}"
     )
     by = READINGS[s.reading]
-    for keys in filter(None, (run_columns(run), beside(run.table))):
+    for keys in filter(None, (run_columns(run), () if brief else beside(run.table))):
         show_measures(run.table, keys, first="method", decides=decides(run.table))
         told = [
             text.format(by.head, by.plain) for key, text in MEANS.items() if {key, in_reading(key, s.reading)} & {*keys}
