@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedparity import Ledger
-from fedparity.schedulers.gains import Gains, Line
+from fedparity.schedulers.gains import MOST_URGENT, URGENT, Gains, Line
 
 N = 6
 
@@ -88,3 +88,18 @@ def test_the_last_loss_of_who_was_never_heard_of_is_the_usual_one():
     gains, ledger = Gains.none(N), a_ledger(10)
     credited(gains, ledger, [0, 1], 0.1, [1.0, 3.0])
     assert gains.last_losses(np.array([0, 1, 5])).tolist() == [1.0, 3.0, 2.0]
+
+
+def test_who_has_much_outstanding_is_urgent_as_long_as_there_is_much_to_learn():
+    gains, ledger = Gains.none(N), a_ledger(10)
+    assert gains.start.value() == 0
+    credited(gains, ledger, [0, 1, 2, 3], 0.0, 2.0)
+    for loss in (1.5, 1.2, 1.0):
+        credited(gains, ledger, [0, 1, 2], ledger.loss[:3] - loss, loss)
+    early = gains.urgency(np.arange(4))
+    assert early[3] > early[0]
+    assert early.max() <= MOST_URGENT**URGENT
+    for loss in (0.5, 0.2, 0.05, 0.01, 0.01, 0.01, 0.01):
+        credited(gains, ledger, [0, 1, 2], ledger.loss[:3] - loss, loss)
+    late = gains.urgency(np.arange(4))
+    assert 1 <= late[3] < early[3], "what is left to learn is little, whoever lacks it"

@@ -40,6 +40,8 @@ PAIRS = 3
 """Credits with a loss known before them that make a line."""
 MOST_OWN = 2 / 3
 """Of rho_k: one credit never counts for more than two of an unknown client."""
+URGENT, MOST_URGENT = 1.5, 2.0
+"""How much, and at most how many times, what waits for a client counts beside its usual gain."""
 RIPE, DOUBTFUL, SURE = 5, 0.55, 0.65
 """Credits per client, and shares of variance, between which gains come to be taken for the clients' own."""
 LEARNED, OFTEN = (0.3, 0.6), (4.0, 8.0)
@@ -216,6 +218,14 @@ class Gains:
         known = self.loss[clients]
         two = self.first.value() + float(self.next.at(np.array([self.lately.value()]))[0])
         return np.where(np.isnan(known), two, self.next.at(np.nan_to_num(known)))
+
+    def urgency(self, clients: Ids) -> FloatArray:
+        """What waits for each client beside its gain, relative to the others, as far as there is loss left to lose."""
+        gain, _ = self.expected(clients)
+        waiting = np.maximum(gain, self.outstanding(clients)) / gain
+        left = min(self.lately.value() / self.start.value(), 1.0) if self.start.value() > 0 else 0.0
+        apart = np.clip(waiting / np.median(waiting), 1 / MOST_URGENT, MOST_URGENT)
+        return np.asarray(apart ** (URGENT * left), dtype=np.float64)
 
     def expected(self, clients: Ids) -> tuple[FloatArray, FloatArray]:
         """The gain that asking each client now is expected to have, and the same relative to the usual."""

@@ -38,8 +38,8 @@ phi_alpha' (x) = x^-alpha: the slot goes to the largest marginal welfare,
 
     g_k x_k^-alpha          x_k = (u_k + s_k + o_k) / pi_k          o_k = pi_k G (t / left) log(1 + left / t)
 
-g_k is what asking k now is expected to gain (`fedparity.schedulers.gains`): who gains nothing is held back as far as
-the band below goes, so that it cannot starve the model.
+g_k is what asking k now is expected to gain, times its urgency (`fedparity.schedulers.gains`): who gains nothing is held
+back as far as the band below goes, so that it cannot starve the model.
 o_k is the outlook, one selection at the usual gain G if gains fall like 1 / t. s_k is what this slot
 may make of x_k, since a large gain of a client with a small pi_k cannot be taken back: c g_k, half a gain if gains are
 all alike and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4), or what is outstanding, if that is more. With
@@ -218,7 +218,8 @@ class Parity(Scheduler[Course]):
         level = (gains.given(ids, ledger) + step) / online + to_come
         level *= np.exp(LOT * t / (t + left) * rng.standard_normal(len(ids)))
         # The m largest of g x^-alpha are the m smallest of x g^(-1 / alpha).
-        key = level / np.median(level) / np.maximum(relative, 1e-9) ** ((1 - gains.own()) / self.alpha)
+        worth = np.maximum(relative * gains.urgency(ids), 1e-9)
+        key = level / np.median(level) / worth ** ((1 - gains.own()) / self.alpha)
         counted = by_count / np.median(by_count)
         choice = (1 - rate) ** 2 if rate < CROWDED else 0.0
         blind = ramp(gains.skew(), APART, ALIKE) * gains.seen() * ramp(_nearby(ledger), *NEARBY)
