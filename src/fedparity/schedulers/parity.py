@@ -38,8 +38,8 @@ phi_alpha' (x) = x^-alpha: the slot goes to the largest marginal welfare,
 
     g_k x_k^-alpha          x_k = (u_k + s_k + o_k) / pi_k          o_k = pi_k G (t / left) log(1 + left / t)
 
-g_k is what asking k now is expected to gain, times its urgency (`fedparity.schedulers.gains`): who gains nothing is held
-back as far as the band below goes, so that it cannot starve the model.
+g_k is what asking k now is expected to gain, times its urgency (`fedparity.schedulers.gains`): who gains nothing is
+held back as far as the band below goes, so that it cannot starve the model.
 o_k is the outlook, one selection at the usual gain G if gains fall like 1 / t. s_k is what this slot
 may make of x_k, since a large gain of a client with a small pi_k cannot be taken back: c g_k, half a gain if gains are
 all alike and more the more they scatter (c = 1/2 + 3/2 CV^2, at most 4), or what is outstanding, if that is more. With
