@@ -93,6 +93,17 @@ def test_utility_is_evened_out_as_the_page_says(availability):
     assert reached >= usual - 0.03
 
 
+@pytest.mark.slow
+def test_where_availability_tells_the_data_utility_learns_as_well_as_chance():
+    """Cohorts of those furthest behind alone knew few labels: the mean client was two points below uniform."""
+    _, usual, worst = means("uniform", SKEWED, seeds=6)
+    other, _, _ = means("parity_opportunity", SKEWED, seeds=6)
+    even, reached, lowest = means("parity_utility", SKEWED, seeds=6)
+    assert even <= 1.05 * other
+    assert reached >= usual - 0.01
+    assert lowest >= worst - 0.02
+
+
 def test_utility_that_is_never_credited_cannot_be_evened_out():
     spec = Spec(methods=["parity_utility"], utility="none", population={"clients": 20, "availability": "bernoulli"})
     says = r"method 'parity_utility': .* evens out .* utility=none\(\) credits nothing; choose another rule"
