@@ -92,8 +92,8 @@ def without_joining(line):
 
 def both(kind, name):
     def made():
-        # The forecast learns from all registered, and utility is what shows the smallest difference in it.
-        more = {"scheduler": "parity:target=utility"} if kind == "estimator" else {"estimator": "mean"}
+        # The forecast learns from all registered; chances of being asked are journalled, so the smallest difference shows.
+        more = {"scheduler": "inverse"} if kind == "estimator" else {"estimator": "mean"}
         return Coordinator(3, min_reports=0, **(more | partners(kind, name)))
 
     return carried_out(Intermittent, made()), carried_out(Registering, made())

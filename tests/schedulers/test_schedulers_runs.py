@@ -431,6 +431,8 @@ def test_a_turn_is_spread_over_clients_that_come_alike():
     assert alike_in_a_cohort("least_served") > 1.5
     assert alike_in_a_cohort("parity:horizon=0") < 1.1
     assert alike_in_a_cohort("parity") < 1.3
+    # Per round online equal rates and equal counts are equals, too: 1.85 without places in a turn.
+    assert alike_in_a_cohort("parity:target=opportunity") < 1.4
 
 
 def test_spread_turns_cost_next_to_nothing_in_counts():
@@ -441,6 +443,8 @@ def test_spread_turns_cost_next_to_nothing_in_counts():
         done = run(Coordinator(5, scheduler="parity"), Intermittent(NoTraining(100), trace), 200, num_clients=100)
         apart.append(int(np.ptp(done.ledger.selected)))
     assert np.mean(apart) <= 0.6
+    setting = Setting("bernoulli", clients=100, rounds=200, cohort=5, draws=5)
+    assert schedule("parity:target=opportunity", setting).means()["cv_per_opportunity"] <= 0.043  # whole places: 0.055
 
 
 def test_what_is_promised_per_round_online_does_not_look_ahead():

@@ -16,8 +16,9 @@ nobody in particular, clients that come alike would be asked together, turn afte
 alike data, one cohort knows some labels only and the next others, and the model follows whoever was asked last. So
 each client has a place of its own within a turn, k times the golden ratio modulo 1, which spreads any numbering
 evenly. In the last `LAST_TURNS` turns places draw together at 1/2: then who is rare comes first, so that it is not
-missed. From beta = 1 on there are no places: S_k / pi_k orders clients that come alike by their rates already, and a
-place would round small S_k badly.
+missed. From beta = 1 on places span a quarter of a turn (`NARROW`) all along: equal rates with equal S_k are equals
+there, too, and the rarest would all have their first turn in the same late rounds. A whole place would round small S_k
+badly.
 
 Equal in the end is not even on the way: with the whole outlook, clients that are always there are put off until the
 rare ones have had their turns, more than half of a long run. Counts do not mind; a model does, since early rounds learn
@@ -85,7 +86,7 @@ from fedparity.core.types import Cohort, FloatArray, Ids, RoundView
 from fedparity.schedulers.draws import lowest, unknown
 from fedparity.schedulers.gains import Gains, ramp
 
-GOLDEN, LAST_TURNS = (math.sqrt(5) - 1) / 2, 2.0
+GOLDEN, LAST_TURNS, NARROW = (math.sqrt(5) - 1) / 2, 2.0, 0.25
 LOT, REACH, MOST_PRUDENT = 0.1, 2, 4.0
 ALIKE, APART = 1.02, 1.1
 """Skews between which availability comes to be taken to tell the data."""
@@ -179,18 +180,17 @@ class Parity(Scheduler[Course]):
         beta = {"share": 0.0, "opportunity": 1.0, "utility": 1.0}.get(str(self.target))
         beta = float(self.target) if beta is None else beta
         outlook = self._outlook(state.rate, view) if beta < 1 else view.pi
-        given = ledger.selected[ids] + 0.5 + max(1 - beta, 0.0) * self._place(view) + outlook
+        place = (1 - beta) * self._fading(view) if beta < 1 else NARROW
+        given = ledger.selected[ids] + 0.5 + place * (ids * GOLDEN % 1.0 - 0.5) + outlook
         if beta == 0:
             return given
         return np.asarray(given / ((ledger.online[ids] + 1) / (ledger.rounds + 1)) ** beta, dtype=np.float64)
 
-    def _place(self, view: RoundView) -> FloatArray:
-        """Where in a turn each client comes, between -1/2 and 1/2; all at 0 in the end."""
-        spread = 1.0
-        if view.remaining is not None:
-            turns = (view.rounds_left or 0) * view.cohort / view.ledger.num_clients
-            spread = min(turns / LAST_TURNS, 1.0)
-        return np.asarray(spread * (view.available * GOLDEN % 1.0 - 0.5), dtype=np.float64)
+    def _fading(self, view: RoundView) -> float:
+        """How far places in a turn are apart: 1, and 0 in the end."""
+        if view.remaining is None:
+            return 1.0
+        return min((view.rounds_left or 0) * view.cohort / view.ledger.num_clients / LAST_TURNS, 1.0)
 
     def _outlook(self, rate: float, view: RoundView) -> FloatArray:
         """Selections that each client can still count on."""
