@@ -92,7 +92,7 @@ def without_joining(line):
 
 def both(kind, name):
     def made():
-        # The forecast learns from all registered; chances of being asked are journalled, so the smallest difference shows.
+        # The forecast learns from all registered; chances of being asked are journalled: any difference shows.
         more = {"scheduler": "inverse"} if kind == "estimator" else {"estimator": "mean"}
         return Coordinator(3, min_reports=0, **(more | partners(kind, name)))
 
