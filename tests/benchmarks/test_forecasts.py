@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks/forecasts.py"
@@ -52,3 +53,20 @@ def test_traces_where_their_files_are(forecasts):
     found = forecasts.ginis(where, 6)
     assert where.name.startswith("FLASH")
     assert forecasts.won(found, "parity") > 0.1
+
+
+def test_what_can_be_told_follows_bayes_rule(forecasts):
+    law = forecasts.Markov(nu=0.0, low=0.0, high=1.0)
+    told = forecasts.Told(law, np.linspace(0, 1, 2002)[1:-1])
+    state = told.init(2)
+    for online in ([0], [0], [0, 1], [1]):
+        state = told.observe(state, np.array(online))
+    # Independent rounds and a flat prior: (hits + 1) / (rounds + 2).
+    assert told.estimate(state, np.arange(2)) == pytest.approx([4 / 6, 3 / 6], abs=1e-3)
+    # A state that never changes says the same each round as in the first.
+    told = forecasts.Told(forecasts.Markov(nu=0.999, low=0.0, high=1.0), told.among)
+    state = told.init(2)
+    for _ in range(5):
+        state = told.observe(state, np.array([0]))
+    assert told.estimate(state, np.arange(2)) == pytest.approx([2 / 3, 1 / 3], abs=2e-3)
+    assert told.remaining(state, np.array([0]), 10) == pytest.approx([9.98], abs=0.02)
