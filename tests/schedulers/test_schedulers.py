@@ -212,6 +212,18 @@ def test_a_cohort_by_utility_has_clients_of_several_kinds_of_loss(ratio, kinds):
     assert set((chosen // 4).tolist()) == kinds
 
 
+@pytest.mark.parametrize(("rare_lose", "spread"), [(1.0, False), (1.2, True)])
+def test_utility_spreads_turns_where_availability_tells_the_data(rare_lose, spread):
+    """Clients that were there as often and asked as often are equals, unless who is rare is seen to fare worse."""
+    parity = SCHEDULERS.build("parity:target=utility")
+    state = parity.init(6)
+    state.gains.lately.add(np.ones(1), 1.0)
+    state.gains.evenly.add(np.full(1, rare_lose), 1.0)
+    behind = parity._ends_up_with(state, view_of([0.5] * 6, 2, left=100))
+    assert (len(set(behind.tolist())) == 6) is spread
+    assert np.ptp(behind) < 0.5
+
+
 def test_what_those_that_are_there_give_up_must_even_out_something():
     """Few who are nearly always away make up the spread of 1 / pi, whatever the others do."""
     ledger = Ledger.empty(100)

@@ -233,7 +233,7 @@ def test_labels_must_be_known():
     ("text", "digest"),
     [
         ("with_quota:inner=parity:ratio=1.1,spare=fill", "78dccfbf631fa096"),
-        ("with_quota:inner=parity:target=utility;ratio=2,quota=1.5,window=20,spare=fill", "be035e17bb951ddb"),
+        ("with_quota:inner=parity:target=utility;ratio=2,quota=1.5,window=20,spare=fill", "468d8d90850f8fd7"),
     ],
 )
 def test_parity_under_a_quota_looks_at_everybody_online(text, digest):

@@ -18,7 +18,7 @@ each client has a place of its own within a turn, k times the golden ratio modul
 evenly. In the last `LAST_TURNS` turns places draw together at 1/2: then who is rare comes first, so that it is not
 missed. From beta = 1 on places span a quarter of a turn (`NARROW`) all along: equal rates with equal S_k are equals
 there, too, and the rarest would all have their first turn in the same late rounds. A whole place would round small S_k
-badly.
+badly. Utility spreads turns as far as availability is seen to tell the data (`skew`, below).
 
 Equal in the end is not even on the way: with the whole outlook, clients that are always there are put off until the
 rare ones have had their turns, more than half of a long run. Counts do not mind; a model does, since early rounds learn
@@ -180,7 +180,8 @@ class Parity(Scheduler[Course]):
         beta = {"share": 0.0, "opportunity": 1.0, "utility": 1.0}.get(str(self.target))
         beta = float(self.target) if beta is None else beta
         outlook = self._outlook(state.rate, view) if beta < 1 else view.pi
-        place = (1 - beta) * self._fading(view) if beta < 1 else NARROW
+        told = 1.0 if state.gains is None else ramp(state.gains.skew(), ALIKE, APART)
+        place = (1 - beta) * self._fading(view) if beta < 1 else NARROW * told
         given = ledger.selected[ids] + 0.5 + place * (ids * GOLDEN % 1.0 - 0.5) + outlook
         if beta == 0:
             return given
