@@ -271,7 +271,7 @@ class Coordinator:
             params=state.params,
             run=self.gate.run,
             local=self.local.at_rate(rate),
-            kept={k: kept for k in asked if (kept := state.kept.get(k, state.first)) is not None},
+            kept=state.kept_by(asked),
             rate=rate,
             report_fields=self.report_fields,
             busy=busy,

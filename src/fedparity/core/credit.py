@@ -49,7 +49,8 @@ def _participants(
         evals = evaluate(state.params, np.array([r.client for r in used], dtype=np.int64))
     utility, loss, state.utility = rule.credit(state.utility, used, state.ledger, evals)
     if len(state.params):  # who sends the model back has done nothing, whatever it says that it gained
-        utility = np.where([bool(np.any(report.delta)) for report in used], utility, 0.0)
+        idle = [i for i in np.flatnonzero(utility).tolist() if not np.any(used[i].delta)]
+        utility = np.where(np.isin(np.arange(len(used)), idle), 0.0, utility)
     return utility, np.where(np.isfinite(loss), loss, np.nan)  # a diverged model has no known loss
 
 

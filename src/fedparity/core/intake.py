@@ -78,7 +78,8 @@ def sort_out(
     different updates, both are dropped, since which of them came first would depend on the network. A late report
     counts if its client was asked in that round and has not answered since.
     """
-    reasons: dict[int, set[str]] = {int(client): set() for client in plan.cohort.clients}
+    asked = dict.fromkeys(plan.cohort.clients.tolist())
+    reasons: dict[int, set[str]] = {}
     usable: dict[int, ClientReport] = {}
     late: dict[int, ClientReport] = {}
     at_odds: set[int] = set()
@@ -91,14 +92,14 @@ def sort_out(
                 report = gate.admit(given, replace(plan, round=origin))
                 late |= {} if isinstance(report, str) else {client: late.get(client, report)}
             continue
-        if client not in reasons:
+        if client not in asked:
             continue
         report = gate.admit(given, plan)
         if isinstance(report, str):
-            reasons[client].add(report)
+            reasons.setdefault(client, set()).add(report)
         elif (first := usable.setdefault(client, report)) is not report and _content(first) != _content(report):
             at_odds.add(client)
-    failed = {k: min(why, default=NO_REPLY) for k, why in reasons.items() if k not in usable}
+    failed = {k: min(reasons.get(k, ()), default=NO_REPLY) for k in asked if k not in usable}
     failed |= dict.fromkeys(at_odds, AT_ODDS)
     return Intake(
         [usable[k] for k in sorted(usable) if k not in at_odds],
@@ -109,6 +110,8 @@ def sort_out(
 
 def _sender(report: object) -> tuple[int | None, int | None]:
     """Whose report it says it is, and of which round; None where that is no number."""
+    if type(report) is ClientReport and type(report.client) is int and report.origin is None:
+        return report.client, None  # nearly all are like that
     try:
         origin = getattr(report, "origin", None)
         known = None if origin is None else whole(origin)
@@ -118,8 +121,9 @@ def _sender(report: object) -> tuple[int | None, int | None]:
 
 
 def _content(report: ClientReport) -> str:
-    """What a report says, bit by bit; `admit` has left out what was measured of it."""
-    parts = (part for field in astuple(report) for part in (field if isinstance(field, tuple) else (field,)))
+    """What a report says, bit by bit, without what was measured of it."""
+    told = astuple(replace(report, seconds=0.0))
+    parts = (part for field in told for part in (field if isinstance(field, tuple) else (field,)))
     return repr([part.tobytes() if isinstance(part, np.ndarray) else part for part in parts])
 
 

@@ -46,6 +46,12 @@ class State:
     names: dict[int, str] = field(default_factory=dict, metadata=PER_CLIENT)
     """What clients are called outside, where they are real: a client that returns is told by its name."""
 
+    def kept_by(self, clients: Iterable[int]) -> dict[int, Vector]:
+        """What each of them kept from its last round, or begins with; of most runs nothing."""
+        if not self.kept and self.first is None:
+            return {}
+        return {k: kept for k in clients if (kept := self.kept.get(k, self.first)) is not None}
+
     def copy(self) -> State:
         """An independent snapshot."""
         return copy.deepcopy(self)
