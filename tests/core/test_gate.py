@@ -38,6 +38,36 @@ def test_beyond_them_nothing_passes(samples):
     assert refusal(replace(GOOD, num_samples=samples), PLAN) == f"num_samples must be between 1 and {MAX_SAMPLES}"
 
 
+def test_a_report_that_is_clean_as_it_comes_is_taken_as_it_is():
+    assert Gate().admit(GOOD, PLAN) is GOOD
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"loss_before": np.float64(1.0)},
+        {"accuracy_before": 1},
+        {"num_samples": np.int64(5)},
+        {"client": 0.0},
+        {"duration": np.float32(2.0)},
+        {"delta": np.ones(2).view(type("Own", (np.ndarray,), {}))},
+        {"kept": np.ones(2)},
+        {"seconds": "long"},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_any_other_is_built_anew_of_plain_values(given):
+    report = Gate().admit(replace(GOOD, **given), PLAN)
+    values = [getattr(report, name) for name in report.__slots__ if name != "delta"]
+    assert {type(value) for value in values} <= {int, float, type(None)}
+    assert type(report.delta) is np.ndarray
+
+
+@pytest.mark.parametrize("size", [1e300, 1e160])
+def test_an_update_that_overflows_is_too_long_without_a_warning(size):
+    assert refusal(replace(GOOD, delta=np.full(2, size)), PLAN) == "update is longer than 1e+09"
+
+
 @given(st.text())
 def test_a_failure_signal_is_its_own_reason(reason):
     assert refusal(replace(GOOD, failure=reason), PLAN) == printable(reason)

@@ -170,8 +170,9 @@ class Gate:
         if given.shape != (size,):
             raise RefusedError(f"{what} has shape {given.shape}, not {(size,)}")
         vector: Vector = given if type(given) is np.ndarray else np.asarray(given)
-        # One quick pass, in the update's own precision, clears nearly all; what it does not is looked at closely.
-        if not float(vector.dot(vector)) <= 0.5 * self.max_norm**2:
+        # One quick pass, in the update's own precision, clears nearly all; what it does not is looked at closely. vdot,
+        # since dot warns where it overflows.
+        if not float(np.vdot(vector, vector)) <= 0.5 * self.max_norm**2:
             if not np.isfinite(vector).all():
                 raise RefusedError(f"{what} is not finite")
             if _length(vector) > self.max_norm:
