@@ -71,7 +71,7 @@ class Law(Estimator[int]):
 
 @dataclass(frozen=True)
 class Told(Estimator[tuple[FloatArray, BoolArray | None]]):
-    """Knows how long states last and what rates are drawn from, and learns rates by Bayes' rule: all that was observed says."""
+    """Knows how long states last and what rates are drawn from, and learns rates by Bayes' rule: all that observations say of them."""
 
     law: Markov
     among: FloatArray
@@ -248,7 +248,8 @@ def section() -> Iterator[str]:
         " distance from `least_served` to it; *behind* is `parity` less `least_served` with the standard error of the"
         " paired difference (below 0: parity is ahead). Blind: nothing was watched. `law known` is parity with the true rate"
         " of every client and the true length of sessions. `told` has to learn rates, but knows all else: how long sessions"
-        " last and what rates are drawn from; it follows Bayes' rule, so that no forecast can get more out of what is observed."
+        " last and what rates are drawn from; it follows Bayes' rule, so that no forecast could know more from what is observed."
+        " Another rule than parity's might make more of it."
     )
     yield ""
     if not TRACES.exists():
@@ -278,7 +279,7 @@ def section() -> Iterator[str]:
     yield (
         f"- Acceptance criterion: {WANTED:.0%} of the way to the perfect forecast won on average: {told}, {reach:.0%}. On the"
         f" chains, where sessions are longer than turns and end by chance, `parity` wins {np.mean(shares['`law known`']):.0%} with"
-        f" the law known, and {np.mean(shares['`told`']):.0%} with the best that can be learned of it."
+        f" the law known, and {np.mean(shares['`told`']):.0%} with what Bayes' rule learns of it."
     )
     yield ""
     said = "; ".join(f"{name} {np.mean(values):.0%} ({len(values)} populations)" for name, values in shares.items())
